@@ -1,0 +1,161 @@
+"""Random numbers that cost little inside a compiled loop, and are the same on every engine.
+
+Two pieces. `key(seed)` makes an ordinary JAX key over a counter-based hash: every function of
+`jax.random` works on it, and a word costs a few integer operations where threefry costs dozens.
+It is for sampling, not for secrets: privacy noise must use a generator made for that.
+
+`distinct(key, domain, count)` draws without replacement and without a sort: it reads the first
+entries of a keyed permutation. The permutation is a Feistel network on a grid of `rows x columns`
+cells that covers 0 .. size-1 as tightly as possible; the few cells beyond `size` are walked over.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.random import define_prng_impl
+
+Array = Any
+_GOLDEN = np.uint32(0x9E3779B9)
+_FEISTEL_ROUNDS = 8  # with sides of 4 or more, pairs are uniform to under one per cent
+_SHORTEST_SIDE = 4
+
+
+def _mix(word: Array) -> Array:
+    """A bijection of 32-bit words in which every input bit moves about half of the output bits."""
+    word = (word ^ (word >> 16)) * np.uint32(0x7FEB352D)
+    word = (word ^ (word >> 15)) * np.uint32(0x846CA68B)
+    return word ^ (word >> 16)
+
+
+def _words(key: Array, counters: Array, stream: int) -> Array:
+    """One hashed word for each counter; streams do not meet."""
+    start = np.uint32(0x632BE5AB * (stream + 1) & 0xFFFFFFFF)
+    return _mix(_mix(counters * _GOLDEN + (key[0] ^ start)) + key[1])
+
+
+def _children(key: Array, counters: Array) -> Array:
+    return jnp.stack([_words(key, counters, 0), _words(key, counters, 1)], axis=-1)
+
+
+def _seed(seed: Array) -> Array:
+    seed = jnp.asarray(seed)
+    low = seed.astype(np.uint32)
+    high = (seed >> 32).astype(np.uint32) if seed.dtype.itemsize == 8 else jnp.zeros_like(low)
+    return jnp.stack([_mix(low + _GOLDEN), _mix(high ^ _GOLDEN)])
+
+
+def _split(key: Array, shape: tuple[int, ...]) -> Array:
+    counters = jax.lax.iota(np.uint32, math.prod(shape))
+    return _children(key, counters).reshape(*shape, 2)
+
+
+def _fold_in(key: Array, data: Array) -> Array:
+    # The rotation keeps fold_in(key, i) apart from split(key)[i].
+    return _children(jnp.stack([key[1], key[0] ^ _GOLDEN]), data.astype(np.uint32))
+
+
+def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
+    size = math.prod(shape)
+    words = _words(key, jax.lax.iota(np.uint32, size), 2)
+    if bit_width == 64:
+        high = _words(key, jax.lax.iota(np.uint32, size), 3).astype(np.uint64)
+        return ((high << 32) | words.astype(np.uint64)).reshape(shape)
+    return (words >> (32 - bit_width)).astype(f"uint{bit_width}").reshape(shape)
+
+
+_LOOM = define_prng_impl(
+    key_shape=(2,),
+    seed=_seed,
+    split=_split,
+    random_bits=_random_bits,
+    fold_in=_fold_in,
+    name="loom",
+    tag="loom",
+)
+
+
+def key(seed: int) -> Array:
+    """The root of all randomness of a run."""
+    return jax.random.key(seed, impl=_LOOM)
+
+
+def fold(key: Array, *path: Array | int) -> Array:
+    """Descend from a key along (round, exchange, client, ...)."""
+    return functools.reduce(jax.random.fold_in, path, key)
+
+
+def nth(key: Array, index: Array) -> Array:
+    """The key that `jax.random.split(key, ...)` holds at `index`, without making the others."""
+    data = _children(jax.random.key_data(key), jnp.asarray(index).astype(np.uint32))
+    return jax.random.wrap_key_data(data, impl=_LOOM)
+
+
+class Domain(NamedTuple):
+    """A set 0 .. size-1 laid on a grid; each entry a number, or an array with one for a client."""
+
+    size: Array
+    rows: Array
+    columns: Array
+
+
+@functools.cache
+def _grid(size: int) -> tuple[int, int]:
+    """The near-square grid with the fewest cells beyond `size`."""
+    root = max(math.isqrt(size), _SHORTEST_SIDE)
+    heights = range(root + 1, max(_SHORTEST_SIDE, 3 * root // 4) - 1, -1)
+    shapes = [(rows, max(_SHORTEST_SIDE, -(-size // rows))) for rows in heights]
+    return min(shapes, key=math.prod)
+
+
+def domain(sizes: int | np.ndarray) -> Domain:
+    """Lay out the index set of one size, or of each client's size."""
+    grids = np.array([_grid(int(size)) for size in np.ravel(sizes)], np.uint32)
+    shape = np.shape(sizes)
+    return Domain(
+        np.asarray(sizes, np.uint32), grids[:, 0].reshape(shape), grids[:, 1].reshape(shape)
+    )
+
+
+def distinct(key: Array, domain: Domain, count: int) -> Array:
+    """The first `count` entries of a random permutation of 0 .. size-1.
+
+    Where `count` exceeds the size, the entries from `size` on repeat the last one.
+    """
+    size, rows, columns = (jnp.asarray(number, np.uint32) for number in domain)
+    # Round keys from the key's words, so that one key gives one permutation.
+    round_keys = jax.random.bits(key, (_FEISTEL_ROUNDS,), np.uint32)
+
+    def below(limit: Array, word: Array) -> Array:
+        """A number in 0 .. limit-1 from a word, for limits below 2**16: no division."""
+        word = word * np.uint32(0x9E3779B1)
+        word = (word ^ (word >> 15)) * np.uint32(0x85EBCA77)
+        return ((word >> 16) * limit) >> 16
+
+    def permute(row: Array, column: Array) -> tuple[Array, Array]:
+        for step in range(_FEISTEL_ROUNDS):
+            if step % 2 == 0:
+                row = row + below(rows, column + round_keys[step])
+                row = jnp.where(row >= rows, row - rows, row)
+            else:
+                column = column + below(columns, row + round_keys[step])
+                column = jnp.where(column >= columns, column - columns, column)
+        return row, column
+
+    def outside(cell: tuple[Array, Array]) -> Array:
+        return cell[0] * columns + cell[1] >= size
+
+    def walk(cell: tuple[Array, Array]) -> tuple[Array, Array]:
+        beyond = outside(cell)
+        row, column = permute(*cell)
+        return jnp.where(beyond, row, cell[0]), jnp.where(beyond, column, cell[1])
+
+    place = jnp.minimum(jax.lax.iota(np.uint32, count), size - 1)
+    # Exact for counts below 2**22, and vectorised where integer division is not.
+    row = ((place.astype(np.float32) + 0.5) / columns.astype(np.float32)).astype(np.uint32)
+    cell = permute(row, place - row * columns)
+    cell = jax.lax.while_loop(lambda cell: outside(cell).any(), walk, cell)
+    return (cell[0] * columns + cell[1]).astype(np.int32)

@@ -1,0 +1,1 @@
+"""Engines run algorithms: the compiled simulator, and transports between real clients."""

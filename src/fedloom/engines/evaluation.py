@@ -1,0 +1,215 @@
+"""Metrics, taken between blocks of rounds on the models that clients would deploy.
+
+A metric that is a mean over rows is taken at each client, on its test rows where it has some, and
+then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
+standard deviation. Others belong to the federation as a whole: the objective on training rows and
+its gap, the distance to a known optimum, the share of zeros in the hub's model, and the AUC over
+all clients' rows, which exists even where each client has one class only.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.engines.mapping import Plan, map_group
+from fedloom.errors import ParameterError
+from fedloom.federation import Federation, Group
+from fedloom.problems.base import Metric, Problem
+from fedloom.protocol import Algorithm
+
+Array = Any
+Tree = Any
+RowFunction = Callable[[Tree, Any], Array]  # (model, rows) -> a number for each row
+
+OF_THE_WHOLE = ("auc", "objective", "gap", "distance", "sparsity")
+
+
+class Wanted(NamedTuple):
+    """Which metrics a run asks for; static, a part of the compiled program."""
+
+    of_clients: tuple[str, ...]
+    of_the_whole: tuple[str, ...]
+    own: tuple[tuple[str, RowFunction], ...]  # the user's own, as they were passed
+
+    def at(self, problem: Problem) -> dict[str, Metric]:
+        """The metrics of clients, as a problem defines them."""
+        known = {**problem.metrics(), **{name: Metric(fn, False) for name, fn in self.own}}
+        return {name: known[name] for name in self.of_clients}
+
+
+class Optimum(NamedTuple):
+    """A known solution, for the gap of the objective and the distance to it."""
+
+    vector: np.ndarray
+    value: float
+
+
+def choose(
+    names: Sequence[str] | Mapping[str, RowFunction] | None, problem: Problem, has_optimum: bool
+) -> Wanted:
+    """Check the names of metrics; None stands for the problem's own."""
+    own = tuple(names.items()) if isinstance(names, Mapping) else ()
+    known = (*problem.metrics(), *(name for name, _ in own))
+    chosen = tuple(names) if names is not None else known
+    for name in chosen:
+        if name not in (*known, *OF_THE_WHOLE):
+            raise ParameterError(
+                f"metrics must be among {', '.join((*known, *OF_THE_WHOLE))}; got {name!r}. "
+                f"Choose one of these, or pass a function: metrics={{{name!r}: function}}."
+            )
+        if name in ("gap", "distance") and not has_optimum:
+            raise ParameterError(
+                f"metric {name!r} needs a known optimum; none was given. "
+                f"Pass optimum=..., a model or its vector."
+            )
+    return Wanted(
+        tuple(name for name in chosen if name in known),
+        tuple(name for name in chosen if name not in known),
+        own,
+    )
+
+
+def measure(
+    algorithm: Algorithm,
+    federation: Federation,
+    hub: Tree,
+    clients: tuple[Tree, ...],
+    plan: Plan,
+    wanted: Wanted,
+) -> dict[str, Any]:
+    """The raw numbers of an evaluation, as one program."""
+    fed = federation.fed
+    model = algorithm.model(hub, fed)
+
+    def of(group: Group, state: Tree) -> dict[str, Array]:
+        store = group.train if group.test is None else group.test
+
+        def at_client(f: Any, index: Array, client: Tree) -> dict[str, Array]:
+            deployed = algorithm.deployed(model, client, f)
+            arrays = f.layout.unravel(deployed)
+            batch = store.share(index).everything()
+            out = {
+                name: batch.mean(metric.of_rows(arrays, batch.rows).astype(deployed.dtype))
+                for name, metric in wanted.at(group.problem).items()
+            }
+            if "auc" in wanted.of_the_whole:
+                labels = batch.rows.y
+                if batch.counts is not None:
+                    labels = jnp.where(batch.counts, labels, -1)
+                out |= {"scores": group.problem.predict(arrays, batch.rows.x), "labels": labels}
+            if {"objective", "gap"} & set(wanted.of_the_whole):
+                out["value"] = f.full_value(model)
+            return out
+
+        return map_group(group, at_client, plan, jnp.arange(group.size), state)
+
+    groups = tuple(of(group, state) for group, state in zip(federation.groups, clients, strict=True))
+    return {"groups": groups, "model": model, "regularisation": fed.regularisation(model)}
+
+
+def per_client(raw: dict[str, Any], federation: Federation, wanted: Wanted) -> dict[str, np.ndarray]:
+    """Each client's value of each metric, in the order of the clients; nan where it has no rows."""
+    table = {name: np.full(federation.fed.n, np.nan) for name in wanted.of_clients}
+    for group, out in zip(federation.groups, raw["groups"], strict=True):
+        sizes = (group.train if group.test is None else group.test).sizes
+        for name, values in table.items():
+            values[_members(group)] = np.where(sizes > 0, np.asarray(out[name], float), np.nan)
+    return table
+
+
+def summarise(
+    raw: dict[str, Any],
+    clients: Mapping[str, np.ndarray],
+    federation: Federation,
+    wanted: Wanted,
+    optimum: Optimum | None,
+) -> dict[str, float]:
+    """One row of the history."""
+    row: dict[str, float] = {}
+    for name, metric in wanted.at(federation.fed.problem).items():
+        row |= spread(name, clients[name], metric.larger_is_better)
+    vector = np.asarray(raw["model"], float)
+    for name in wanted.of_the_whole:
+        if name == "auc":
+            row[name] = _pooled_auc(raw)
+        elif name == "sparsity":
+            row[name] = float(np.mean(vector == 0))
+        elif name == "objective":
+            row[name] = objective(raw, federation)
+        elif name == "gap" and optimum is not None:
+            row[name] = objective(raw, federation) - optimum.value
+        elif name == "distance" and optimum is not None:
+            scale = np.linalg.norm(optimum.vector)
+            row[name] = float(np.linalg.norm(vector - optimum.vector) / (scale or 1.0))
+    return row
+
+
+def spread(name: str, values: np.ndarray, larger_is_better: bool) -> dict[str, float]:
+    """How a metric is distributed over the clients that have rows."""
+    known = np.sort(values[~np.isnan(values)])
+    if not len(known):
+        known = np.array([np.nan])
+    if not larger_is_better:
+        known = known[::-1]
+    tenth = max(1, round(len(known) / 10))
+    return {
+        name: float(known.mean()),
+        f"{name}_worst": float(known[0]),
+        f"{name}_worst10": float(known[:tenth].mean()),
+        f"{name}_best10": float(known[-tenth:].mean()),
+        f"{name}_std": float(known.std()),
+    }
+
+
+def objective(raw: dict[str, Any], federation: Federation) -> float:
+    """sum_i a_i f_i(w) + g(w), on the training rows, at the hub's model."""
+    weights = np.asarray(federation.fed.weights, float)
+    total = float(raw["regularisation"])
+    for group, out in zip(federation.groups, raw["groups"], strict=True):
+        total += float(weights[_members(group)] @ np.asarray(out["value"], float))
+    return total
+
+
+def auc(scores: np.ndarray, labels: np.ndarray) -> float:
+    """P(score of a positive > score of a negative), ties counting half; nan with one class."""
+    positives = labels > 0
+    p, q = int(positives.sum()), int((~positives).sum())
+    if p == 0 or q == 0:
+        return math.nan
+    others = np.sort(scores[~positives])
+    below = np.searchsorted(others, scores[positives], "left")
+    up_to = np.searchsorted(others, scores[positives], "right")
+    return float((below + up_to).sum() / (2 * p * q))
+
+
+def _pooled_auc(raw: dict[str, Any]) -> float:
+    scores = np.concatenate([np.asarray(out["scores"], float).ravel() for out in raw["groups"]])
+    labels = np.concatenate([np.asarray(out["labels"]).ravel() for out in raw["groups"]])
+    if scores.shape != labels.shape:
+        raise ParameterError(
+            "metric 'auc' needs labels of 2 classes and one score a row; this problem gives "
+            "several scores a row. Use accuracy instead."
+        )
+    return auc(scores[labels >= 0], labels[labels >= 0])
+
+
+def _members(group: Group) -> Any:
+    return slice(None) if group.members is None else list(group.members)
+
+
+def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan) -> Optimum:
+    """A known solution with its objective."""
+
+    def values(federation: Federation, model: Array) -> dict[str, Any]:
+        of = lambda group: map_group(  # noqa: E731
+            group, lambda f, _: {"value": f.full_value(model)}, plan, jnp.arange(group.size)
+        )
+        groups = tuple(map(of, federation.groups))
+        return {"groups": groups, "regularisation": federation.fed.regularisation(model)}
+
+    raw = jax.jit(values)(federation, jnp.asarray(vector))
+    return Optimum(np.asarray(vector, float), objective(raw, federation))

@@ -1,0 +1,75 @@
+"""A progress bar with rounds a second and the main metric."""
+
+import sys
+from typing import Any, Protocol
+
+
+class Progress(Protocol):
+    """Whoever wants to know how a run goes on."""
+
+    def advance(self, round: int, rate: float) -> None:
+        """Called after each block of rounds."""
+
+    def evaluated(self, row: dict[str, float]) -> None:
+        """Called after each evaluation."""
+
+    def close(self) -> None:
+        """Called at the end, however the run ends."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def advance(self, round: int, rate: float) -> None:
+        """Nothing."""
+
+    def evaluated(self, row: dict[str, float]) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Bar:
+    """A line in the terminal."""
+
+    def __init__(self, title: str, done: int, total: int, metric: str):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        self._metric = metric
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[value]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(title, total=total, completed=done, rate="", value="")
+
+    def advance(self, round: int, rate: float) -> None:
+        """Move the bar."""
+        shown = f"{rate:.0f} rounds/s" if rate >= 10 else f"{rate:.2g} rounds/s"
+        self._bar.update(self._task, completed=round, rate=shown)
+
+    def evaluated(self, row: dict[str, float]) -> None:
+        """Show the main metric."""
+        if self._metric in row:
+            self._bar.update(self._task, value=f"{self._metric} {row[self._metric]:.4g}")
+
+    def close(self) -> None:
+        """Leave the line as it is."""
+        self._bar.stop()
+
+
+def progress_for(wish: bool | Progress | None, title: str, **about: Any) -> Progress:
+    """A bar if one is wished for, or by default where a person looks at the terminal."""
+    if wish is None:
+        wish = sys.stderr.isatty()
+    if isinstance(wish, bool):
+        return Bar(title, **about) if wish else Silent()
+    return wish

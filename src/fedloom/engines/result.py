@@ -1,0 +1,133 @@
+"""What a run leaves: the model, the history, how each client fares, and the state to go on from."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from fedloom.engines import wire
+from fedloom.files import write_bytes, write_folder, write_text
+from fedloom.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Tree = Any
+_FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The outcome of a run."""
+
+    model: Tree  # the hub's model: arrays in the structure that the problem gives them
+    state: Any  # round, hub, clients: all that the next round needs
+    rows: Sequence[dict[str, float]]  # one for each evaluation
+    client_metrics: dict[str, np.ndarray]  # of the last evaluation, one value for each client
+    client_names: Sequence[str]
+    info: Sequence[Tree]  # what the method shows for the eye, one for each evaluation
+    status: str  # "done", "interrupted" or "diverged"
+    about: dict[str, Any]  # method, problem, seed, ...: plain values for a reader
+
+    @property
+    def history(self) -> "pl.DataFrame":
+        """A table with a row for each evaluation: round, bytes, seconds and every metric."""
+        import polars as pl
+
+        return pl.DataFrame(self.rows, infer_schema_length=None)
+
+    @property
+    def clients(self) -> "pl.DataFrame":
+        """A table with a row for each client: its name and its metrics at the end."""
+        import polars as pl
+
+        return pl.DataFrame({"client": list(self.client_names), **self.client_metrics})
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The last row of the history."""
+        return self.rows[-1]
+
+    def save(self, path: str | Path) -> None:
+        """Write the result into a folder, whole or not at all; `fedloom.load` reads it again."""
+        path = Path(path)
+        if path.exists() and not (path / "result.json").exists():
+            raise DataError(
+                f"{path} exists and is not a saved result, so it is not overwritten. "
+                f"Choose another path."
+            )
+        write_folder(path, self._fill)
+
+    def _fill(self, folder: Path) -> None:
+        write_bytes(folder / "model.safetensors", wire.encode(self.model))
+        write_bytes(folder / "state.safetensors", wire.encode(self.state))
+        write_bytes(folder / "info.safetensors", wire.encode(list(self.info)))
+        self.history.write_parquet(folder / "history.parquet")
+        self.clients.write_parquet(folder / "clients.parquet")
+        about = {"format": _FORMAT, "status": self.status, **self.about}
+        write_text(folder / "result.json", json.dumps(about, indent=2) + "\n")
+
+
+def load(path: str | Path) -> Result:
+    """Read a saved result. States come back with the same fields, as plain namespaces."""
+    import polars as pl
+
+    folder = Path(path)
+    try:
+        about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            f"{folder} holds no saved result: result.json is missing. "
+            f"Give the folder that Result.save wrote."
+        ) from None
+    if about.pop("format", None) != _FORMAT:
+        raise DataError(
+            f"{folder} was written in another format than {_FORMAT}. "
+            f"Read it with the fedloom version that wrote it."
+        )
+    clients = pl.read_parquet(folder / "clients.parquet")
+    info = nested(wire.read((folder / "info.safetensors").read_bytes()))
+    return Result(
+        model=nested(wire.read((folder / "model.safetensors").read_bytes()), namespaces=False),
+        state=nested(wire.read((folder / "state.safetensors").read_bytes())),
+        rows=pl.read_parquet(folder / "history.parquet").to_dicts(),
+        client_metrics={
+            name: clients[name].to_numpy() for name in clients.columns if name != "client"
+        },
+        client_names=clients["client"].to_list(),
+        info=info,
+        status=about.pop("status"),
+        about=about,
+    )
+
+
+def nested(arrays: dict[str, np.ndarray], *, namespaces: bool = True) -> Any:
+    """Named arrays as a tree again: "hub/model" becomes `.hub.model`, and "0", "1" make a list."""
+    if set(arrays) == {"value"}:
+        return arrays["value"]
+    heads = dict.fromkeys(name.split("/")[0] for name in arrays)
+    parts = {head: _below(arrays, head, namespaces) for head in heads}
+    if all(head.isdigit() for head in heads):
+        return [parts[head] for head in sorted(parts, key=int)]
+    return SimpleNamespace(**parts) if namespaces else parts
+
+
+def _below(arrays: dict[str, np.ndarray], head: str, namespaces: bool) -> Any:
+    if head in arrays:
+        return arrays[head]
+    inner = {
+        name.removeprefix(f"{head}/"): array
+        for name, array in arrays.items()
+        if name.startswith(f"{head}/")
+    }
+    return nested(inner, namespaces=namespaces)
+
+
+def to_host(tree: Tree) -> Tree:
+    """Device arrays as NumPy arrays."""
+    return jax.tree.map(np.asarray, tree)

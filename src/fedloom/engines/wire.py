@@ -1,0 +1,99 @@
+"""Messages as bytes: named arrays, exact in dtype and shape, and nothing that can be executed.
+
+A message is a pytree of arrays. Its arrays get their names from the fields of the named tuples, and
+travel in the safetensors format. Whoever receives bytes knows what must be in them, from the shapes
+that the algorithm itself declares; anything else is refused.
+"""
+
+import math
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy as np
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save
+
+from fedloom.errors import WireError
+
+Tree = Any
+
+_DTYPES = {
+    "F64": np.dtype(np.float64),
+    "F32": np.dtype(np.float32),
+    "F16": np.dtype(np.float16),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "I64": np.dtype(np.int64),
+    "I32": np.dtype(np.int32),
+    "I16": np.dtype(np.int16),
+    "I8": np.dtype(np.int8),
+    "U64": np.dtype(np.uint64),
+    "U32": np.dtype(np.uint32),
+    "U16": np.dtype(np.uint16),
+    "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(bool),
+}
+_HEADER_ALLOWANCE = 4096  # bytes for names, shapes and padding, for each array
+
+
+def named(tree: Tree) -> dict[str, np.ndarray]:
+    """The arrays of a pytree, by the path of fields that leads to each."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+
+
+def from_named(arrays: dict[str, np.ndarray], like: Tree) -> Tree:
+    """Put named arrays back into the structure of `like`; every name, shape and dtype must fit."""
+    paths, treedef = jax.tree_util.tree_flatten_with_path(like)
+    expected = {_name(path): leaf for path, leaf in paths}
+    if arrays.keys() != expected.keys():
+        unknown = ", ".join(sorted(arrays.keys() - expected.keys())) or "none"
+        missing = ", ".join(sorted(expected.keys() - arrays.keys())) or "none"
+        raise WireError(
+            f"the arrays must be {', '.join(sorted(expected)) or 'none'}; missing: {missing}, "
+            f"unexpected: {unknown}. Both ends must run the same method with the same settings."
+        )
+    for name, leaf in expected.items():
+        got = arrays[name]
+        if tuple(got.shape) != tuple(leaf.shape) or got.dtype != leaf.dtype:
+            raise WireError(
+                f"{name} must be {leaf.dtype} of shape {tuple(leaf.shape)}; got {got.dtype} of "
+                f"shape {tuple(got.shape)}. Both ends must run the same method on the same columns."
+            )
+    return treedef.unflatten([arrays[_name(path)] for path, _ in paths])
+
+
+def encode(tree: Tree) -> bytes:
+    """A message as bytes."""
+    return save(named(tree))
+
+
+def decode(data: bytes, like: Tree) -> Tree:
+    """Bytes as the message that is expected: the structure, shapes and dtypes of `like`."""
+    leaves = jax.tree.leaves(like)
+    payload = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+    limit = payload + _HEADER_ALLOWANCE * (len(leaves) + 1)
+    if len(data) > limit:
+        raise WireError(
+            f"a message of {len(data)} bytes exceeds the {limit} that this exchange may take. "
+            f"Both ends must run the same method on the same columns."
+        )
+    return from_named(read(data), like)
+
+
+def read(data: bytes) -> dict[str, np.ndarray]:
+    """The named arrays in bytes of the safetensors format."""
+    try:
+        return {name: _array(entry) for name, entry in deserialize(data)}
+    except (SafetensorError, KeyError, ValueError, OverflowError, MemoryError) as error:
+        raise WireError(
+            f"these bytes are not a message: {error}. Send them again, or check who sends them."
+        ) from error
+
+
+def _array(entry: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/") or "value"

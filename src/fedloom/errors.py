@@ -1,0 +1,36 @@
+"""The errors that fedloom raises on purpose.
+
+Each message says what is wrong, by which rule, with which value, and ends with what to do.
+"""
+
+
+class FedloomError(Exception):
+    """Something that the user can mend; the command line exits with status 2."""
+
+
+class ParameterError(FedloomError, ValueError):
+    """A parameter breaks its rule."""
+
+
+class DataError(FedloomError, ValueError):
+    """A file or a table is not what it should be; names the file, the line and the rule."""
+
+
+class MissingDataError(FedloomError, FileNotFoundError):
+    """A dataset is not on this machine."""
+
+
+class SettingsError(FedloomError, ValueError):
+    """A settings file cannot be understood."""
+
+
+class ProtocolError(FedloomError, TypeError):
+    """An algorithm breaks a rule of the protocol."""
+
+
+class WireError(FedloomError, ValueError):
+    """Bytes from the network are not the message that was expected."""
+
+
+class DivergedError(FedloomError, ArithmeticError):
+    """The iterates are no longer finite numbers."""

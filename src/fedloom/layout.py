@@ -1,0 +1,51 @@
+"""How a vector in R^d folds into the named arrays of a model."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+Array = Any
+Tree = Any
+
+
+class Layout(NamedTuple):
+    """The shapes of a model's arrays. Algorithms see one vector; models and users see the arrays."""
+
+    treedef: Any
+    shapes: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]  # the last part of each array's path: "weights", "bias", ...
+
+    @property
+    def size(self) -> int:
+        """The dimension d."""
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    def ravel(self, tree: Tree) -> Array:
+        """The arrays of a model as one vector."""
+        leaves = self.treedef.flatten_up_to(tree)
+        return leaves[0].reshape(-1) if len(leaves) == 1 else jnp.concatenate(
+            [jnp.reshape(leaf, -1) for leaf in leaves]
+        )
+
+    def unravel(self, vector: Array) -> Tree:
+        """A vector as the arrays of a model."""
+        leaves, start = [], 0
+        for shape in self.shapes:
+            stop = start + math.prod(shape)
+            leaves.append(vector[start:stop].reshape(shape))
+            start = stop
+        return jax.tree.unflatten(self.treedef, leaves)
+
+
+def layout_of(init: Callable[[], Tree]) -> Layout:
+    """The layout of what `init` would return; nothing is computed."""
+    paths, treedef = jax.tree_util.tree_flatten_with_path(jax.eval_shape(init))
+    names = tuple(_last_name(path) for path, _ in paths)
+    return Layout(treedef, tuple(leaf.shape for _, leaf in paths), names)
+
+
+def _last_name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path[-1:], simple=True) if path else ""

@@ -1,0 +1,45 @@
+"""What clients of many methods do alike: local steps."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+
+from fedloom import draws
+from fedloom.objective import Objective
+from fedloom.parameters import Rule, at_least
+
+Array = Any
+State = TypeVar("State")
+
+
+def _epochs(value: object) -> int | None:
+    """The 5 of "5 epochs"; None for anything else."""
+    words = value.split() if isinstance(value, str) else []
+    if len(words) == 2 and words[0].isdigit() and words[1] in ("epoch", "epochs"):
+        return int(words[0]) or None
+    return None
+
+
+steps_rule = Rule(
+    lambda v: at_least(1).holds(v) or _epochs(v) is not None,
+    'a whole number >= 1, or a text such as "5 epochs"',
+    10,
+)
+
+
+def steps_of(local_steps: int | str, f: Objective) -> Array | int:
+    """How many steps a client takes; an epoch is as many as pass over its rows once."""
+    epochs = _epochs(local_steps)
+    return local_steps if epochs is None else epochs * f.batches
+
+
+def repeat(
+    step: Callable[[State, Array], State], start: State, key: Array, count: Array | int
+) -> State:
+    """Apply `step(state, key)` `count` times, with a key of its own each time."""
+    if isinstance(count, int):
+        keys = jax.random.split(key, count)
+        return jax.lax.scan(lambda state, k: (step(state, k), None), start, keys)[0]
+    # Clients with unequal numbers of steps: the keys of the first steps are the same as above.
+    return jax.lax.fori_loop(0, count, lambda i, state: step(state, draws.nth(key, i)), start)

@@ -1,0 +1,91 @@
+"""Layers as functions of arrays, written for many small networks trained side by side.
+
+Convolutions go through matrix products (im2col): with weights that differ from client to client,
+XLA's own convolutions inside a loop are several times slower, on CPU and on GPU.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+Array = Any
+
+
+def dense_init(key: Array, inputs: int, outputs: int, dtype: str) -> dict[str, Array]:
+    """He-uniform weights and zero biases."""
+    bound = math.sqrt(6 / inputs)
+    weights = jax.random.uniform(key, (inputs, outputs), dtype, -bound, bound)
+    return {"weights": weights, "bias": jnp.zeros(outputs, dtype)}
+
+
+def dense(arrays: dict[str, Array], x: Array) -> Array:
+    """x W + b."""
+    return x @ arrays["weights"] + arrays["bias"]
+
+
+def conv_init(key: Array, size: int, inputs: int, outputs: int, dtype: str) -> dict[str, Array]:
+    """A kernel of size x size, kept as the matrix that the product needs."""
+    return dense_init(key, size * size * inputs, outputs, dtype)
+
+
+def conv(weights: Array, x: Array, size: int, padding: int) -> Array:
+    """Convolution without bias of images (rows, height, width, channels)."""
+    x = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    rows, height, width, channels = x.shape
+    height, width = height - size + 1, width - size + 1
+    shifts = [x[:, i : i + height, j : j + width] for i in range(size) for j in range(size)]
+    patches = shifts[0] if size == 1 else jnp.concatenate(shifts, axis=-1)
+    product = patches.reshape(-1, size * size * channels) @ weights
+    return product.reshape(rows, height, width, -1)
+
+
+def _windows(x: Array) -> Array:
+    """The 2 x 2 windows of images, on axes 2 and 4; an odd last row or column is left out."""
+    rows, height, width, channels = x.shape
+    x = x[:, : height // 2 * 2, : width // 2 * 2]
+    return x.reshape(rows, height // 2, 2, width // 2, 2, channels)
+
+
+@jax.custom_vjp
+def max_pool(x: Array) -> Array:
+    """The maximum of every 2 x 2 window."""
+    return _windows(x).max((2, 4))
+
+
+def _max_pool_forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
+    pooled = max_pool(x)
+    return pooled, (x, pooled)
+
+
+def _max_pool_backward(saved: tuple[Array, Array], gradient: Array) -> tuple[Array]:
+    """The gradient goes to the first maximum of each window.
+
+    JAX's own rule divides it among ties, which costs two more passes over the images.
+    """
+    x, pooled = saved
+    is_max = _windows(x) == pooled[:, :, None, :, None, :]
+    a, b = is_max[:, :, 0, :, 0], is_max[:, :, 0, :, 1]
+    c, d = is_max[:, :, 1, :, 0], is_max[:, :, 1, :, 1]
+    top = jnp.stack([a, b & ~a], axis=3)
+    bottom = jnp.stack([c & ~(a | b), d & ~(a | b | c)], axis=3)
+    first = jnp.stack([top, bottom], axis=2)
+    spread = jnp.where(first, gradient[:, :, None, :, None, :], 0)
+    rows, high, _, wide, _, channels = spread.shape
+    spread = spread.reshape(rows, 2 * high, 2 * wide, channels)
+    edges = [(0, full - have) for full, have in zip(x.shape, spread.shape, strict=True)]
+    return (jnp.pad(spread, edges),)
+
+
+max_pool.defvjp(_max_pool_forward, _max_pool_backward)
+
+
+def conv_pool(arrays: dict[str, Array], x: Array, size: int, padding: int) -> Array:
+    """relu(max_pool(convolution + bias)).
+
+    Bias and relu come after the pooling, where there is a quarter of the numbers; both are
+    monotone, so the result is the same.
+    """
+    pooled = max_pool(conv(arrays["weights"], x, size, padding))
+    return jax.nn.relu(pooled + arrays["bias"])

@@ -1,0 +1,87 @@
+"""Small networks: a multilayer perceptron and a convolutional network."""
+
+import itertools
+import math
+from typing import Any
+
+import jax
+
+from fedloom.errors import DataError
+from fedloom.models import layers
+from fedloom.models.base import Model
+from fedloom.parameters import Rule, at_least, param, parametrised
+from fedloom.rows import Spec
+
+Array = Any
+Tree = Any
+
+_widths = Rule(
+    lambda v: isinstance(v, tuple) and all(at_least(1).holds(width) for width in v),
+    "a list of whole numbers >= 1",
+    [50, 50],
+)
+
+
+def _dense_stack(key: Array, widths: list[int], dtype: str) -> list[dict[str, Array]]:
+    keys = jax.random.split(key, len(widths) - 1)
+    pairs = itertools.pairwise(widths)
+    return [layers.dense_init(k, a, b, dtype) for k, (a, b) in zip(keys, pairs, strict=True)]
+
+
+def _dense_stack_apply(stack: list[dict[str, Array]], x: Array) -> Array:
+    for arrays in stack[:-1]:
+        x = jax.nn.relu(layers.dense(arrays, x))
+    return layers.dense(stack[-1], x)
+
+
+@parametrised
+class MLP(Model):
+    """Dense layers with relu between them."""
+
+    hidden: tuple[int, ...] = param(_widths, "widths of the hidden layers", default=(50, 50))
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """He-uniform weights and zero biases."""
+        widths = [math.prod(spec.features), *self.hidden, spec.classes or 1]
+        return _dense_stack(key, widths, spec.dtype)
+
+    def apply(self, arrays: Tree, x: Array) -> Array:
+        """One score for each class, or one value."""
+        return _dense_stack_apply(arrays, x.reshape(x.shape[0], -1))
+
+
+@parametrised
+class CNN(Model):
+    """Convolutions, each with relu and 2 x 2 max pooling, then dense layers."""
+
+    channels: tuple[int, ...] = param(_widths, "channels of the convolutions", default=(16, 32))
+    hidden: tuple[int, ...] = param(_widths, "widths of the hidden dense layers", default=(128,))
+    kernel: int = param(at_least(1), "side of the kernels", default=3)
+    padding: int = param(at_least(0), "zeros around the images", default=1)
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """He-uniform weights and zero biases."""
+        if len(spec.features) != 3:
+            raise DataError(
+                f"CNN needs images of shape (height, width, channels); rows have shape "
+                f"{spec.features}. Reshape x, or use MLP."
+            )
+        height, width, before = spec.features
+        conv_key, dense_key = jax.random.split(key)
+        convolutions = []
+        for conv_key, channels in zip(
+            jax.random.split(conv_key, len(self.channels)), self.channels, strict=True
+        ):
+            convolutions.append(
+                layers.conv_init(conv_key, self.kernel, before, channels, spec.dtype)
+            )
+            shrink = 2 * self.padding - self.kernel + 1
+            height, width, before = (height + shrink) // 2, (width + shrink) // 2, channels
+        widths = [height * width * before, *self.hidden, spec.classes or 1]
+        return {"conv": convolutions, "dense": _dense_stack(dense_key, widths, spec.dtype)}
+
+    def apply(self, arrays: Tree, x: Array) -> Array:
+        """One score for each class, or one value."""
+        for convolution in arrays["conv"]:
+            x = layers.conv_pool(convolution, x, self.kernel, self.padding)
+        return _dense_stack_apply(arrays["dense"], x.reshape(x.shape[0], -1))

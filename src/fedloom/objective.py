@@ -1,0 +1,87 @@
+"""A client's own function, seen through its oracles.
+
+A client method never touches data. It holds `f`, and writes `w - lr * f.grad(w, key)` as on paper.
+The batch size belongs to the run, not to the algorithm, so that every method compared sees the same
+noise: the same key gives the same batch.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.layout import Layout
+from fedloom.rows import Batch, Share
+
+Array = Any
+
+
+class Objective:
+    """The mean loss f_i over a client's rows, plus the smooth penalty of the problem."""
+
+    def __init__(self, problem: Any, layout: Layout, share: Share, batch_size: int | None):
+        self.problem = problem
+        self.layout = layout
+        self.share = share
+        self.batch_size = batch_size
+        # Made here so that it stays outside of a method's local loop; where no oracle needs it,
+        # the compiler drops it.
+        self._everything = share.everything()
+
+    def value(self, w: Array, key: Array) -> Array:
+        """A stochastic value: the loss on a batch."""
+        return self._value(self.layout.unravel(w), self._batch(key))
+
+    def grad(self, w: Array, key: Array) -> Array:
+        """A stochastic gradient: that of the loss on a batch."""
+        return self._grad(w, self._batch(key))
+
+    def value_and_grad(self, w: Array, key: Array) -> tuple[Array, Array]:
+        """Value and gradient on the same batch."""
+        value, grad = jax.value_and_grad(self._value)(self.layout.unravel(w), self._batch(key))
+        return value, self.layout.ravel(grad)
+
+    def full_value(self, w: Array) -> Array:
+        """The value f_i(w) over all of the client's rows."""
+        return self._value(self.layout.unravel(w), self._everything)
+
+    def full_grad(self, w: Array) -> Array:
+        """The gradient of f_i over all of the client's rows."""
+        return self._grad(w, self._everything)
+
+    def prox(self, v: Array, step: Array) -> Array:
+        """The proximal map of step * g, with g the regulariser that all clients know."""
+        return prox(self.problem.regulariser, self.layout, v, step)
+
+    @property
+    def size(self) -> Array:
+        """How many rows the client has."""
+        return self.share.size
+
+    @property
+    def batches(self) -> Array | int:
+        """How many batches make one pass over the client's rows."""
+        if self.batch_size is None:
+            return 1
+        if self.share.shortest == self.share.longest:
+            return -(-self.share.longest // self.batch_size)
+        return -(-self.size // np.int32(self.batch_size))
+
+    def _batch(self, key: Array) -> Batch:
+        if self.batch_size is None:
+            return self._everything
+        return self.share.draw(key, self.batch_size)
+
+    def _value(self, model: Any, batch: Batch) -> Array:
+        return batch.mean(self.problem.losses(model, batch.rows)) + self.problem.penalty(model)
+
+    def _grad(self, w: Array, batch: Batch) -> Array:
+        # Differentiating by the arrays and joining the result once is cheaper than differentiating
+        # through the split of the vector.
+        return self.layout.ravel(jax.grad(self._value)(self.layout.unravel(w), batch))
+
+
+def prox(regulariser: Any, layout: Layout, v: Array, step: Array) -> Array:
+    """The proximal map of step * g on a vector."""
+    return layout.ravel(regulariser.prox(layout.unravel(v), jnp.asarray(step, v.dtype)))

@@ -1,0 +1,1 @@
+"""Proximal maps, projections and other operators: pure functions on arrays."""

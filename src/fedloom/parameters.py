@@ -1,0 +1,153 @@
+"""Hyper-parameters: frozen dataclasses that are pytrees, with a stated rule for every field.
+
+`@parametrised` makes a class a frozen dataclass and a JAX pytree. Fields annotated `float`, or with
+another parametrised class, are leaves: they may be traced, so that a new step size needs no new
+compilation and a sweep is a `vmap`. All other fields are static.
+
+`param(rule, doc)` declares a field with its legal values. A broken rule gives one form of message
+everywhere: who, which parameter, the rule, the value, and what to try instead.
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, Union, dataclass_transform
+
+import jax
+
+from fedloom.errors import ParameterError
+
+T = TypeVar("T")
+
+
+class Rule(NamedTuple):
+    """What values a parameter may take: a test, the words for it, and an example."""
+
+    holds: Callable[[Any], bool]
+    text: str
+    example: object
+
+    def or_none(self, meaning: str) -> "Rule":
+        """The same rule, with None allowed as well."""
+        text = f"{self.text}, or none ({meaning})"
+        return Rule(lambda v: v is None or self.holds(v), text, self.example)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+positive = Rule(lambda v: _is_number(v) and 0 < v < float("inf"), "a number > 0", 0.1)
+at_least_zero = Rule(lambda v: _is_number(v) and 0 <= v < float("inf"), "a number >= 0", 0.0)
+fraction = Rule(lambda v: _is_number(v) and 0 <= v <= 1, "a number from 0 to 1", 0.5)
+flag = Rule(lambda v: isinstance(v, bool), "true or false", True)
+anything = Rule(lambda v: True, "anything", None)
+
+
+def at_least(low: int) -> Rule:
+    """Whole numbers from `low` on."""
+    return Rule(lambda v: _is_integer(v) and v >= low, f"a whole number >= {low}", max(low, 10))
+
+
+def between(low: float, high: float) -> Rule:
+    """Numbers strictly between `low` and `high`."""
+    text = f"a number between {low:g} and {high:g}"
+    return Rule(lambda v: _is_number(v) and low < v < high, text, (low + high) / 2)
+
+
+def one_of(*choices: str) -> Rule:
+    """One of a few names."""
+    return Rule(lambda v: v in choices, "one of " + ", ".join(map(repr, choices)), choices[0])
+
+
+def instance_of(kind: type) -> Rule:
+    """An object of a class."""
+    return Rule(lambda v: isinstance(v, kind), f"a {kind.__name__}", None)
+
+
+def param(rule: Rule, doc: str, *, default: Any = dataclasses.MISSING) -> Any:
+    """Declare a field of a parametrised class: its rule, what it means, and its default."""
+    metadata = {"rule": rule, "doc": doc}
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+class Parameter(NamedTuple):
+    """A field as the command line and the documentation show it."""
+
+    name: str
+    rule: str
+    doc: str
+    default: object  # dataclasses.MISSING where a value must be given
+
+
+def parameters_of(cls: type) -> tuple[Parameter, ...]:
+    """The fields of a parametrised class, with their rules in words."""
+    return tuple(
+        Parameter(f.name, f.metadata["rule"].text, f.metadata["doc"], f.default)
+        if f.metadata
+        else Parameter(f.name, "anything", "", f.default)
+        for f in dataclasses.fields(cls)
+    )
+
+
+def check(owner: str, name: str, value: object, rule: Rule) -> None:
+    """Raise ParameterError if `value` breaks `rule`."""
+    if rule.holds(value):
+        return
+    hint = f"Try {name} = {rule.example!r}." if rule.example is not None else "Change it."
+    raise ParameterError(f"{owner}: {name} must be {rule.text}; got {value!r}. {hint}")
+
+
+def _is_leaf(annotation: object) -> bool:
+    """Whether a field with this annotation may be traced."""
+    if typing.get_origin(annotation) in (Union, types.UnionType, tuple):
+        return any(_is_leaf(option) for option in typing.get_args(annotation))
+    return annotation is float or hasattr(annotation, "__parametrised__")
+
+
+def _post_init(self: Any) -> None:
+    for field in dataclasses.fields(self):
+        value = getattr(self, field.name)
+        if field.name in self.__leaves__ and _is_integer(value):
+            object.__setattr__(self, field.name, float(value))  # `lr = 1` in a settings file
+        elif isinstance(value, list):
+            object.__setattr__(self, field.name, tuple(value))  # static fields must be hashable
+        # Inside a transformation a leaf holds a tracer or an array, which has no value to check.
+        if field.metadata and (field.name not in self.__leaves__ or _is_concrete(value)):
+            check(type(self).__name__, field.name, value, field.metadata["rule"])
+
+
+def _is_concrete(value: object) -> bool:
+    return value is None or isinstance(value, int | float | str) or hasattr(value, "__parametrised__")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(param, dataclasses.field))
+def parametrised(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass and a pytree whose float fields are leaves."""
+    own_post_init = cls.__dict__.get("__post_init__")
+
+    def post_init(self: Any) -> None:
+        _post_init(self)
+        if own_post_init is not None:
+            own_post_init(self)
+
+    made: Any = cls
+    made.__post_init__ = post_init
+    made = dataclasses.dataclass(frozen=True)(made)
+    hints = typing.get_type_hints(made)
+    names = [field.name for field in dataclasses.fields(made)]
+    made.__leaves__ = frozenset(name for name in names if _is_leaf(hints[name]))
+    made.__parametrised__ = True
+    jax.tree_util.register_dataclass(
+        made,
+        data_fields=[name for name in names if name in made.__leaves__],
+        meta_fields=[name for name in names if name not in made.__leaves__],
+    )
+    return made

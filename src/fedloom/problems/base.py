@@ -1,0 +1,96 @@
+"""What a problem is: the losses of rows, a smooth penalty, a regulariser, and weights of clients.
+
+Together they pose   min_w  sum_i a_i f_i(w) + g(w),   f_i(w) = mean loss of client i + penalty(w).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.layout import Layout
+from fedloom.objective import Objective
+from fedloom.parameters import at_least_zero, instance_of, one_of, param
+from fedloom.problems.regularisers import Regulariser, Zero
+from fedloom.rows import Rows, Share, Spec
+
+Array = Any
+Tree = Any
+
+
+class Metric(NamedTuple):
+    """A number for each row, averaged over a client's rows."""
+
+    of_rows: Callable[[Tree, Rows], Array]
+    larger_is_better: bool
+
+
+class Problem:
+    """Base of the problems with a mean loss over rows."""
+
+    __parametrised__: ClassVar[bool] = True
+    kind: ClassVar[str] = "smooth"  # which algorithms fit: see the catalogue
+    l2: float
+    regulariser: Regulariser
+    weights: str
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """The arrays of a fresh model."""
+        raise NotImplementedError
+
+    def losses(self, model: Tree, rows: Rows) -> Array:
+        """The loss of each row."""
+        raise NotImplementedError
+
+    def predict(self, model: Tree, x: Array) -> Array:
+        """What the model says of each row: a score, a value, or one score for each class."""
+        raise NotImplementedError
+
+    def penalty(self, model: Tree) -> Array:
+        """The smooth penalty (l2 / 2) |w|^2, which is a part of every f_i; biases go free."""
+        squares = [
+            (leaf * leaf).sum()
+            for path, leaf in jax.tree_util.tree_leaves_with_path(model)
+            if jax.tree_util.keystr(path[-1:], simple=True) != "bias"
+        ]
+        return 0.5 * self.l2 * sum(squares, start=jnp.zeros(()))
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics that make sense for this problem; the first is the main one."""
+        return {"loss": Metric(self.losses, larger_is_better=False)}
+
+    def client_weights(self, sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+        """The weights a_i, which sum to one: all alike, or by the number of rows."""
+        sizes = np.asarray(sizes, float)
+        raw = sizes if self.weights == "size" else np.ones_like(sizes)
+        return raw / raw.sum()
+
+    def groups(self, clients: Any) -> list[tuple["Problem", Sequence[int] | None]]:
+        """The clients whose models have the same shapes, each set with its problem.
+
+        By default all clients are alike: one group, with None for everyone.
+        """
+        return [(self, None)]
+
+    def objective(self, layout: Layout, share: Share, batch_size: int | None) -> Objective:
+        """The oracles of a client that holds this share of the rows."""
+        return Objective(self, layout, share, batch_size)
+
+
+def l2_param() -> Any:
+    """The field for the smooth penalty."""
+    return param(at_least_zero, "weight of the smooth penalty (l2 / 2) |w|^2", default=0.0)
+
+
+def regulariser_param() -> Any:
+    """The field for g."""
+    rule = instance_of(Regulariser)
+    return param(rule, "the regulariser or constraint g, known by its prox", default=Zero())
+
+
+def weights_param() -> Any:
+    """The field for the weights of the clients."""
+    doc = "how clients count in the objective: all alike, or by their number of rows"
+    return param(one_of("equal", "size"), doc, default="equal")

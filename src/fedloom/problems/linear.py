@@ -1,0 +1,148 @@
+"""Linear models: logistic, multinomial and least-squares regression."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.errors import DataError
+from fedloom.parameters import flag, param, parametrised
+from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
+from fedloom.problems.regularisers import Regulariser
+from fedloom.rows import Rows, Spec
+
+Array = Any
+Tree = Any
+
+
+def _intercept_param() -> Any:
+    return param(flag, "whether the model has an intercept", default=False)
+
+
+@jax.custom_jvp
+def _softplus(s: Array) -> Array:
+    """log(1 + exp(s)), with the plain derivative that loops profit from."""
+    return jnp.logaddexp(s, 0)
+
+
+_softplus.defjvps(lambda tangent, _, s: tangent * jax.nn.sigmoid(s))
+
+
+def _start(shape: tuple[int, ...], intercept: bool, dtype: str) -> Tree:
+    """Zeros: the bare array, or the array with a bias."""
+    weights = jnp.zeros(shape, dtype)
+    return {"weights": weights, "bias": jnp.zeros(shape[1:], dtype)} if intercept else weights
+
+
+def _apply(model: Tree, x: Array) -> Array:
+    if isinstance(model, dict):
+        return x @ model["weights"] + model["bias"]
+    return x @ model
+
+
+def _columns(spec: Spec) -> int:
+    return int(np.prod(spec.features))
+
+
+@parametrised
+class Logistic(Problem):
+    """Binary logistic regression: loss log(1 + exp(-y a'w)) with y = +1 or -1."""
+
+    l2: float = l2_param()
+    regulariser: Regulariser = regulariser_param()
+    weights: str = weights_param()
+    intercept: bool = _intercept_param()
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """Zero weights."""
+        if spec.classes != 2:
+            raise DataError(
+                f"Logistic needs labels of 2 classes; the data have {spec.classes}. "
+                f"Use Multinomial for several classes or LeastSquares for a regression."
+            )
+        return _start((_columns(spec),), self.intercept, spec.dtype)
+
+    def losses(self, model: Tree, rows: Rows) -> Array:
+        """log(1 + exp(-margin)); the labels 0 and 1 stand for -1 and +1."""
+        scores = self.predict(model, rows.x)
+        return _softplus(jnp.where(rows.y > 0, -scores, scores))
+
+    def predict(self, model: Tree, x: Array) -> Array:
+        """The score a'w of each row; positive means the second class."""
+        return _apply(model, x.reshape(x.shape[0], -1))
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """Loss and accuracy."""
+
+        def correct(model: Tree, rows: Rows) -> Array:
+            return (self.predict(model, rows.x) > 0) == (rows.y > 0)
+
+        return {"accuracy": Metric(correct, larger_is_better=True), **super().metrics()}
+
+
+@parametrised
+class Multinomial(Problem):
+    """Multinomial logistic regression: cross-entropy of a linear model with a row per class."""
+
+    l2: float = l2_param()
+    regulariser: Regulariser = regulariser_param()
+    weights: str = weights_param()
+    intercept: bool = _intercept_param()
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """Zero weights."""
+        if spec.classes < 2:
+            raise DataError("Multinomial needs class labels; the data have none. Use LeastSquares.")
+        return _start((_columns(spec), spec.classes), self.intercept, spec.dtype)
+
+    def losses(self, model: Tree, rows: Rows) -> Array:
+        """Cross-entropy."""
+        return cross_entropy(self.predict(model, rows.x), rows.y)
+
+    def predict(self, model: Tree, x: Array) -> Array:
+        """One score for each class."""
+        return _apply(model, x.reshape(x.shape[0], -1))
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """Accuracy and loss."""
+        return {"accuracy": accuracy(self), **super().metrics()}
+
+
+@parametrised
+class LeastSquares(Problem):
+    """Least squares: loss (a'w - y)^2 / 2."""
+
+    l2: float = l2_param()
+    regulariser: Regulariser = regulariser_param()
+    weights: str = weights_param()
+    intercept: bool = _intercept_param()
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """Zero weights."""
+        return _start((_columns(spec),), self.intercept, spec.dtype)
+
+    def losses(self, model: Tree, rows: Rows) -> Array:
+        """Half the squared error."""
+        error = self.predict(model, rows.x) - rows.y
+        return 0.5 * error * error
+
+    def predict(self, model: Tree, x: Array) -> Array:
+        """The fitted value of each row."""
+        return _apply(model, x.reshape(x.shape[0], -1))
+
+
+def cross_entropy(scores: Array, labels: Array) -> Array:
+    """-log softmax(scores)[label], row by row."""
+    chosen = jnp.take_along_axis(scores, labels[:, None], axis=-1)[:, 0]
+    return jax.nn.logsumexp(scores, axis=-1) - chosen
+
+
+def accuracy(problem: Problem) -> Metric:
+    """The share of rows whose largest score is at the label."""
+
+    def correct(model: Tree, rows: Rows) -> Array:
+        return problem.predict(model, rows.x).argmax(-1) == rows.y
+
+    return Metric(correct, larger_is_better=True)

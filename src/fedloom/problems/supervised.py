@@ -1,0 +1,70 @@
+"""Any model with any loss."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fedloom.errors import ParameterError
+from fedloom.models.base import Model
+from fedloom.parameters import anything, instance_of, param, parametrised
+from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
+from fedloom.problems.linear import accuracy, cross_entropy
+from fedloom.problems.regularisers import Regulariser
+from fedloom.rows import Rows, Spec
+
+Array = Any
+Tree = Any
+
+
+def _squared(outputs: Array, targets: Array) -> Array:
+    error = outputs.reshape(targets.shape) - targets
+    return 0.5 * (error * error).reshape(targets.shape[0], -1).sum(-1)
+
+
+LOSSES: Mapping[str, Callable[[Array, Array], Array]] = {
+    "cross_entropy": cross_entropy,
+    "squared": _squared,
+}
+
+
+@parametrised
+class Supervised(Problem):
+    """Train a network: any (init, apply) pair, with a named loss or one of your own.
+
+    `model.init(key, spec)` returns the arrays, `model.apply(arrays, x)` the outputs of rows `x`.
+    A loss of your own is a function `loss(outputs, labels)` that returns one number for each row.
+    """
+
+    model: Model = param(instance_of(Model), "the network: an (init, apply) pair")
+    loss: str | Callable[[Array, Array], Array] = param(
+        anything, "'cross_entropy', 'squared', or a function of outputs and labels",
+        default="cross_entropy",
+    )
+    l2: float = l2_param()
+    regulariser: Regulariser = regulariser_param()
+    weights: str = weights_param()
+
+    def __post_init__(self) -> None:
+        if not callable(self.loss) and self.loss not in LOSSES:
+            raise ParameterError(
+                f"Supervised: loss must be one of {', '.join(LOSSES)} or a function; "
+                f"got {self.loss!r}. Try loss = 'cross_entropy'."
+            )
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """Fresh arrays of the network."""
+        return self.model.init(key, spec)
+
+    def losses(self, model: Tree, rows: Rows) -> Array:
+        """The loss of each row."""
+        loss = self.loss if callable(self.loss) else LOSSES[self.loss]
+        return loss(self.predict(model, rows.x), rows.y)
+
+    def predict(self, model: Tree, x: Array) -> Array:
+        """The outputs of the network."""
+        return self.model.apply(model, x)
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """Loss, and accuracy where the network classifies."""
+        if self.loss == "cross_entropy":
+            return {"accuracy": accuracy(self), **super().metrics()}
+        return super().metrics()

@@ -1,0 +1,213 @@
+"""The contract between an algorithm and an engine: a round is a generator that asks.
+
+An algorithm is one definition in one file. Its `round` runs at the hub and reads top to bottom like
+the listing in its paper; `yield ask(method, message, to=cohort)` is the only way to talk to the
+clients. The method runs at each client of the cohort, and what comes back are the `Replies`. An
+exchange is a value, so an engine, a compressor or a fault can stand in between without the
+algorithm knowing.
+
+The rules:
+
+- The number of exchanges in a round is a Python constant. A conditional exchange is
+  `ask(..., when=coin)`; there is no `yield` inside `lax`.
+- A client method sees its state, its message, its oracle `f`, its key and the hyper-parameters.
+- State is values: arrays, or named tuples of them. What the next round needs is in the state; what
+  is only for the eye goes into the second return value of the round.
+- Models are vectors in R^d. The problem knows how a vector folds into layers.
+- A cohort may repeat a client only where clients keep no state.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Generator
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, dataclass_transform
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.errors import ProtocolError
+from fedloom.parameters import param, parametrised
+
+Array = Any
+Tree = Any  # a pytree of arrays
+T = TypeVar("T")
+Reply = TypeVar("Reply")
+
+
+class Cohort(NamedTuple):
+    """The clients that an exchange goes to; its size is static, its content need not be."""
+
+    ids: Array  # (m,) whom
+    present: Array  # (m,) False marks padding, or a client that dropped out
+    repeats: bool = False  # whether a client may occur twice; then clients must keep no state
+
+
+class Ask(NamedTuple):
+    """One exchange: the name of a client method, the message for it, and who gets it."""
+
+    method: str
+    message: Tree
+    to: Cohort
+    when: Array | bool = True  # False: the exchange does not take place in this round
+
+
+def ask(method: Callable, message: Tree, *, to: Cohort, when: Array | bool = True) -> Ask:
+    """Ask the clients of a cohort to run a method of the algorithm on a message."""
+    return Ask(method.__name__, message, to, when)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Replies(Generic[Reply]):
+    """What came back: values stacked on a leading axis, and which of them are there.
+
+    Every reduction weighs by what arrived, so an algorithm survives a lost client without a line
+    of its own. Where nothing arrived, sums and means are zero: aggregate changes, not models.
+    """
+
+    value: Reply
+    cohort: Cohort
+
+    def sum(self) -> Reply:
+        """The sum of the replies that arrived."""
+        return self._combine(self._arrived())
+
+    def mean(self) -> Reply:
+        """The plain mean of the replies that arrived."""
+        return self.average(None)
+
+    def average(self, weights: Array | None) -> Reply:
+        """The mean weighted by `weights`, one for every client of the federation."""
+        arrived = self._arrived()
+        if weights is not None:
+            arrived = arrived * jnp.asarray(weights)[self.cohort.ids]
+        total = arrived.sum()
+        return self._combine(arrived / jnp.where(total > 0, total, 1))
+
+    def scatter(self, n: int) -> Reply:
+        """One row for each of `n` clients, zero where no reply came from; repeats add up."""
+        slots = jnp.where(self.cohort.present, self.cohort.ids, n)
+        return jax.tree.map(
+            lambda v: jnp.zeros((n, *v.shape[1:]), v.dtype).at[slots].add(v, mode="drop"),
+            self.value,
+        )
+
+    @property
+    def count(self) -> Array:
+        """How many replies arrived."""
+        return jnp.asarray(self.cohort.present).sum()
+
+    def _arrived(self) -> Array:
+        return jnp.asarray(self.cohort.present).astype(float)
+
+    def _combine(self, weights: Array) -> Reply:
+        # What an absent slot holds is no reply and may be anything, so it is cut out, not scaled.
+        present = jnp.asarray(self.cohort.present)
+
+        def over_clients(v: Array) -> Array:
+            there = present.reshape(-1, *[1] * (v.ndim - 1))
+            return jnp.tensordot(weights.astype(v.dtype), jnp.where(there, v, 0), 1)
+
+        return jax.tree.map(over_clients, self.value)
+
+
+Round = Generator[Ask, Replies, tuple[Any, Any]]
+
+
+class Algorithm:
+    """Base of all algorithms: what an engine may call.
+
+    A subclass is final, carries `@algorithm`, and defines at least `init_hub` and `round`, beside
+    the client methods that its round asks for: `method(client, message, f, key)` returns the
+    client's next state and its reply.
+    """
+
+    __parametrised__: ClassVar[bool] = True
+
+    def init_hub(self, fed: Any, key: Array, /) -> Tree:
+        """The hub's state before the first round."""
+        raise NotImplementedError
+
+    def init_client(self, f: Any, key: Array, /) -> Tree:
+        """A client's state before the first round; an empty tuple where it keeps none."""
+        return ()
+
+    def opening(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+        """Exchanges that a method needs once, before its first round."""
+        return hub, ()
+        yield  # makes this function a generator
+
+    def round(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+        """One round; returns the hub's next state, and what is only for the eye."""
+        raise NotImplementedError
+
+    def model(self, hub: Tree, fed: Any, /) -> Array:
+        """The model that the hub hands out."""
+        return hub.model
+
+    def deployed(self, model: Array, client: Tree, f: Any, /) -> Array:
+        """The model that a client would use: the hub's, or its own. Metrics are taken on it."""
+        return model
+
+    def perform(
+        self, method: str, client: Tree, message: Tree, f: Any, key: Array, /
+    ) -> tuple[Tree, Tree]:
+        """Run a client method by its name, as an engine does."""
+        if method not in self.client_methods():
+            known = ", ".join(self.client_methods())
+            raise ProtocolError(
+                f"{type(self).__name__} has no client method {method!r}; it has: {known}. "
+                f"Ask for one of these."
+            )
+        return getattr(self, method)(client, message, f, key)
+
+    def client_methods(self) -> tuple[str, ...]:
+        """The names that may be asked for: the public methods that are not part of this class."""
+        return tuple(
+            name
+            for name, value in vars(type(self)).items()
+            if inspect.isfunction(value) and not name.startswith("_") and name not in _HOOKS
+        )
+
+
+_HOOKS = frozenset(vars(Algorithm))
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(param, dataclasses.field))
+def algorithm(cls: type[T]) -> type[T]:
+    """Make a class an algorithm: a frozen dataclass and pytree whose float fields are leaves."""
+    if not inspect.isgeneratorfunction(vars(cls).get("round")):
+        raise ProtocolError(
+            f"{cls.__name__}.round must contain `yield ask(...)`: it asks no client anything. "
+            f"Write `replies = yield ask(self.method, message, to=cohort)`."
+        )
+    return parametrised(cls)
+
+
+def relay(
+    steps: Round,
+    outgoing: Callable[[Ask], Ask] = lambda request: request,
+    incoming: Callable[[Replies], Replies] = lambda replies: replies,
+) -> Round:
+    """Pass a round's exchanges on, changing what goes out and what comes in.
+
+    This is all a wrapper needs: compression, clipping, noise and drop-outs work on any algorithm.
+    """
+    try:
+        request = next(steps)
+        while True:
+            replies = yield outgoing(request)
+            request = steps.send(incoming(replies))
+    except StopIteration as end:
+        return end.value
+
+
+def payload_bytes(tree: Tree) -> int:
+    """How many bytes the arrays of a message take on the wire."""
+    leaves = jax.tree.leaves(tree)
+    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in map(_typed, leaves))
+
+
+def _typed(leaf: Any) -> Any:
+    return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)

@@ -1,0 +1,123 @@
+"""Each client's rows, in arrays shared by all: where they begin, how many there are, how to draw."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom import draws
+from fedloom.draws import Domain
+
+Array = Any
+
+
+class Rows(NamedTuple):
+    """Samples: features and labels, row by row."""
+
+    x: Array
+    y: Array
+
+
+class Spec(NamedTuple):
+    """What a model must know of the data to be built."""
+
+    features: tuple[int, ...]  # the shape of one row of x
+    classes: int  # 0 for a regression
+    dtype: str
+
+
+class Batch(NamedTuple):
+    """Some rows of one client, and which of them count."""
+
+    rows: Rows
+    counts: Array | None  # (b,) False marks padding; None: every row counts
+
+    def mean(self, values: Array) -> Array:
+        """The mean over the rows that count."""
+        if self.counts is None:
+            return values.mean()
+        return jnp.where(self.counts, values, 0).sum() / self.counts.sum()
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """One client's part of flat arrays."""
+
+    rows: Rows  # the rows of all clients, one client after the other
+    offset: Array  # where this client's rows begin
+    domain: Domain  # how many it has, laid out for drawing
+    shortest: int = dataclasses.field(metadata={"static": True})  # over all clients
+    longest: int = dataclasses.field(metadata={"static": True})
+
+    @property
+    def size(self) -> Array:
+        """How many rows the client has."""
+        return self.domain.size.astype(np.int32)
+
+    def draw(self, key: Array, count: int) -> Batch:
+        """`count` of the client's rows without replacement, or all of them if it has fewer."""
+        count = min(count, self.longest)
+        places = self.offset + draws.distinct(key, self.domain, count)
+        rows = jax.tree.map(lambda a: a.at[places].get(mode="promise_in_bounds"), self.rows)
+        return Batch(rows, self._within(count))
+
+    def everything(self) -> Batch:
+        """All of the client's rows, padded to the longest client's number."""
+        rows = jax.tree.map(
+            lambda a: jax.lax.dynamic_slice_in_dim(a, self.offset, self.longest), self.rows
+        )
+        return Batch(rows, self._within(self.longest))
+
+    def _within(self, count: int) -> Array | None:
+        return None if count <= self.shortest else jnp.arange(count) < self.size
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Store:
+    """The rows of a group of clients: one flat array, with an offset and a size for each."""
+
+    rows: Rows
+    offsets: Array  # (k,)
+    domains: Domain  # (k,)
+    shortest: int = dataclasses.field(metadata={"static": True})
+    longest: int = dataclasses.field(metadata={"static": True})
+
+    def share(self, index: Array | int) -> Share:
+        """What belongs to one client of the group."""
+        domain = Domain(*(jnp.asarray(entry)[index] for entry in self.domains))
+        return Share(
+            self.rows, jnp.asarray(self.offsets)[index], domain, self.shortest, self.longest
+        )
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many rows each client has."""
+        return np.asarray(self.domains.size, np.int64)
+
+
+def store(rows: Rows, sizes: np.ndarray, offsets: np.ndarray | None = None) -> Store:
+    """Lay out flat rows that belong to clients of these sizes, by default one after the other."""
+    sizes = np.asarray(sizes, np.int64)
+    if offsets is None:
+        offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    longest = int(sizes.max(initial=1))
+    # A slice of the longest client's length must stay inside the array for every client.
+    padding = max(0, int((offsets + longest).max(initial=0)) - len(rows.x))
+    padded = jax.tree.map(lambda a: _pad(a, padding), rows)
+    return Store(
+        Rows(*padded),
+        np.asarray(offsets, np.int32),
+        draws.domain(sizes),
+        int(sizes.min(initial=longest)),
+        longest,
+    )
+
+
+def _pad(array: np.ndarray, rows: int) -> np.ndarray:
+    if rows == 0:
+        return array
+    return np.concatenate([array, np.zeros((rows, *array.shape[1:]), array.dtype)])
