@@ -1,0 +1,29 @@
+"""fedloom: federated optimisation beyond averaging.
+
+import fedloom as fl
+
+clients = fl.data.partition(fl.data.load("digits"), "label", clients=10, classes_each=2)
+result = fl.simulate(
+    fl.algorithms.Scaffold(lr=0.1), fl.problems.Multinomial(), clients, rounds=50
+)
+print(result.history)
+"""
+
+from fedloom import algorithms, data, models, problems
+from fedloom.engines.result import Result, load
+from fedloom.engines.simulator import simulate
+from fedloom.errors import DivergedError, FedloomError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DivergedError",
+    "FedloomError",
+    "Result",
+    "algorithms",
+    "data",
+    "load",
+    "models",
+    "problems",
+    "simulate",
+]

@@ -3,6 +3,8 @@
 Each message says what is wrong, by which rule, with which value, and ends with what to do.
 """
 
+from typing import Any
+
 
 class FedloomError(Exception):
     """Something that the user can mend; the command line exits with status 2."""
@@ -10,6 +12,8 @@ class FedloomError(Exception):
 
 class ParameterError(FedloomError, ValueError):
     """A parameter breaks its rule."""
+
+    parameter: str | None = None  # which one, where it is a field of the object being made
 
 
 class DataError(FedloomError, ValueError):
@@ -33,4 +37,6 @@ class WireError(FedloomError, ValueError):
 
 
 class DivergedError(FedloomError, ArithmeticError):
-    """The iterates are no longer finite numbers."""
+    """The iterates are no longer finite numbers; `result` holds the last good state."""
+
+    result: Any = None

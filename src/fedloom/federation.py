@@ -4,22 +4,17 @@ import dataclasses
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from fedloom import rows as flat
 from fedloom.data.clients import Clients
 from fedloom.layout import Layout, layout_of
 from fedloom.objective import prox
 from fedloom.problems.base import Problem
-from fedloom.rows import Rows, Spec, Store
+from fedloom.protocol import static
+from fedloom.rows import Rows, Spec, Store, store
 
 Array = Any
 Tree = Any
-
-
-def _static(**kwargs: Any) -> Any:
-    return dataclasses.field(metadata={"static": True}, **kwargs)
 
 
 @jax.tree_util.register_dataclass
@@ -29,9 +24,9 @@ class Fed:
 
     problem: Problem
     weights: Array  # (n,) the weights of the clients in the objective; they sum to one
-    n: int = _static()
-    layout: Layout = _static()
-    spec: Spec = _static()
+    n: int = static()
+    layout: Layout = static()
+    spec: Spec = static()
 
     def init_model(self, key: Array) -> Array:
         """A fresh model, as a vector."""
@@ -54,9 +49,9 @@ class Group:
     problem: Problem
     train: Store
     test: Store | None
-    layout: Layout = _static()
-    batch_size: int | None = _static()
-    members: tuple[int, ...] | None = _static()  # None: all clients of the federation, in order
+    layout: Layout = static()
+    batch_size: int | None = static()
+    members: tuple[int, ...] | None = static()  # None: all clients of the federation, in order
 
     @property
     def size(self) -> int:
@@ -81,35 +76,52 @@ def assemble(
     problem: Problem, clients: Clients, batch_size: int | None, precision: str
 ) -> Federation:
     """Bring a problem and clients together."""
-    spec = Spec(clients.train.x.shape[1:], clients.classes, precision)
-    layout = layout_of(lambda: problem.init(jax.random.key(0), spec))
-    fed = Fed(
-        problem,
-        jnp.asarray(problem.client_weights(clients.sizes), precision),
-        len(clients),
-        layout,
-        spec,
-    )
+    fed = know(problem, clients, precision)
     train = _cast(clients.train, precision)
     test = None if clients.test is None else _cast(clients.test, precision)
-    everyone = np.arange(len(clients))
     groups = []
     for variant, members in problem.groups(clients):
-        alone = members is None
-        chosen = everyone if alone else np.asarray(members)
+        chosen = np.arange(len(clients)) if members is None else np.asarray(members)
+        held_out = None
+        if test is not None:
+            held_out = store(test, clients.test_sizes[chosen], clients.test_offsets[chosen])
         groups.append(
             Group(
                 variant,
-                flat.store(train, clients.sizes[chosen], clients.offsets[chosen]),
-                None
-                if test is None
-                else flat.store(test, clients.test_sizes[chosen], clients.test_offsets[chosen]),
-                layout,
+                store(train, clients.sizes[chosen], clients.offsets[chosen]),
+                held_out,
+                fed.layout,
                 batch_size,
-                None if alone else tuple(int(i) for i in chosen),
+                None if members is None else tuple(int(i) for i in members),
             )
         )
     return Federation(fed, tuple(groups))
+
+
+def know(problem: Problem, clients: Clients, precision: str) -> Fed:
+    """What the hub learns of the clients before the first round: their number and sizes."""
+    spec = Spec(clients.train.x.shape[1:], clients.classes, precision)
+    layout = layout_of(lambda: problem.init(jax.random.key(0), spec))
+    weights = np.asarray(problem.client_weights(clients.sizes), precision)
+    return Fed(problem, weights, len(clients), layout, spec)
+
+
+def alone(
+    problem: Problem, clients: Clients, batch_size: int | None, precision: str
+) -> list[Group]:
+    """Each client by itself, with nothing but its own rows: what a site of a network holds."""
+    layout = know(problem, clients, precision).layout
+    variants: dict[int, Problem] = {}
+    for variant, members in problem.groups(clients):
+        variants |= dict.fromkeys(range(len(clients)) if members is None else members, variant)
+
+    def own(rows: Rows | None) -> Store | None:
+        return None if rows is None else store(_cast(rows, precision), np.array([len(rows.y)]))
+
+    return [
+        Group(variants[i], own(clients.of(i)), own(clients.test_of(i)), layout, batch_size, (i,))  # type: ignore[arg-type]
+        for i in range(len(clients))
+    ]
 
 
 def _cast(rows: Rows, precision: str) -> Rows:

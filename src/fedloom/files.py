@@ -23,12 +23,16 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file."""
-    write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8") and None)
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a binary file."""
-    write_file(path, lambda temporary: temporary.write_bytes(data) and None)
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(data)
+
+    write_file(path, write)
 
 
 def write_folder(path: Path, fill: Callable[[Path], None]) -> None:

@@ -12,11 +12,12 @@ Tree = Any
 
 
 class Layout(NamedTuple):
-    """The shapes of a model's arrays. Algorithms see one vector; models and users see the arrays."""
+    """The shapes of a model's arrays; algorithms see one vector, users see the arrays."""
 
     treedef: Any
     shapes: tuple[tuple[int, ...], ...]
     names: tuple[str, ...]  # the last part of each array's path: "weights", "bias", ...
+    dtype: str
 
     @property
     def size(self) -> int:
@@ -26,8 +27,10 @@ class Layout(NamedTuple):
     def ravel(self, tree: Tree) -> Array:
         """The arrays of a model as one vector."""
         leaves = self.treedef.flatten_up_to(tree)
-        return leaves[0].reshape(-1) if len(leaves) == 1 else jnp.concatenate(
-            [jnp.reshape(leaf, -1) for leaf in leaves]
+        return (
+            leaves[0].reshape(-1)
+            if len(leaves) == 1
+            else jnp.concatenate([jnp.reshape(leaf, -1) for leaf in leaves])
         )
 
     def unravel(self, vector: Array) -> Tree:
@@ -44,7 +47,8 @@ def layout_of(init: Callable[[], Tree]) -> Layout:
     """The layout of what `init` would return; nothing is computed."""
     paths, treedef = jax.tree_util.tree_flatten_with_path(jax.eval_shape(init))
     names = tuple(_last_name(path) for path, _ in paths)
-    return Layout(treedef, tuple(leaf.shape for _, leaf in paths), names)
+    dtype = str(jnp.result_type(*(leaf.dtype for _, leaf in paths)))
+    return Layout(treedef, tuple(leaf.shape for _, leaf in paths), names, dtype)
 
 
 def _last_name(path: tuple[Any, ...]) -> str:

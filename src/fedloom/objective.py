@@ -29,6 +29,10 @@ class Objective:
         # the compiler drops it.
         self._everything = share.everything()
 
+    def zeros(self) -> Array:
+        """The zero vector of the model's size."""
+        return jnp.zeros(self.layout.size, self.layout.dtype)
+
     def value(self, w: Array, key: Array) -> Array:
         """A stochastic value: the loss on a batch."""
         return self._value(self.layout.unravel(w), self._batch(key))

@@ -45,6 +45,7 @@ def _is_integer(value: object) -> bool:
 positive = Rule(lambda v: _is_number(v) and 0 < v < float("inf"), "a number > 0", 0.1)
 at_least_zero = Rule(lambda v: _is_number(v) and 0 <= v < float("inf"), "a number >= 0", 0.0)
 fraction = Rule(lambda v: _is_number(v) and 0 <= v <= 1, "a number from 0 to 1", 0.5)
+per_cent = Rule(lambda v: _is_integer(v) and 0 <= v <= 100, "a whole number from 0 to 100", 10)
 flag = Rule(lambda v: isinstance(v, bool), "true or false", True)
 anything = Rule(lambda v: True, "anything", None)
 
@@ -102,7 +103,9 @@ def check(owner: str, name: str, value: object, rule: Rule) -> None:
     if rule.holds(value):
         return
     hint = f"Try {name} = {rule.example!r}." if rule.example is not None else "Change it."
-    raise ParameterError(f"{owner}: {name} must be {rule.text}; got {value!r}. {hint}")
+    error = ParameterError(f"{owner}: {name} must be {rule.text}; got {value!r}. {hint}")
+    error.parameter = name
+    raise error
 
 
 def _is_leaf(annotation: object) -> bool:
@@ -125,7 +128,9 @@ def _post_init(self: Any) -> None:
 
 
 def _is_concrete(value: object) -> bool:
-    return value is None or isinstance(value, int | float | str) or hasattr(value, "__parametrised__")
+    return (
+        value is None or isinstance(value, int | float | str) or hasattr(value, "__parametrised__")
+    )
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(param, dataclasses.field))

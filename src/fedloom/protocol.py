@@ -20,7 +20,7 @@ The rules:
 import dataclasses
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -35,26 +35,47 @@ T = TypeVar("T")
 Reply = TypeVar("Reply")
 
 
-class Cohort(NamedTuple):
+def static(**options: Any) -> Any:
+    """A field of a registered dataclass that is not an array but a part of its structure."""
+    return dataclasses.field(metadata={"static": True}, **options)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Cohort:
     """The clients that an exchange goes to; its size is static, its content need not be."""
 
     ids: Array  # (m,) whom
     present: Array  # (m,) False marks padding, or a client that dropped out
-    repeats: bool = False  # whether a client may occur twice; then clients must keep no state
+    repeats: bool = static(default=False)  # may a client occur twice? then it must keep no state
+
+    def __len__(self) -> int:
+        return self.ids.shape[0]
+
+    def messages(self) -> Array:
+        """How many clients are spoken to; one that occurs twice gets one message."""
+        present = jnp.asarray(self.present)
+        if not self.repeats:
+            return present.sum()
+        ids = jnp.where(present, self.ids, -1)
+        earlier = jnp.tril(ids[:, None] == ids[None, :], -1).any(1)
+        return (present & ~earlier).sum()
 
 
-class Ask(NamedTuple):
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Ask:
     """One exchange: the name of a client method, the message for it, and who gets it."""
 
-    method: str
     message: Tree
     to: Cohort
+    method: str = static()
     when: Array | bool = True  # False: the exchange does not take place in this round
 
 
 def ask(method: Callable, message: Tree, *, to: Cohort, when: Array | bool = True) -> Ask:
     """Ask the clients of a cohort to run a method of the algorithm on a message."""
-    return Ask(method.__name__, message, to, when)
+    return Ask(message, to, method.__name__, when)
 
 
 @jax.tree_util.register_dataclass
@@ -69,21 +90,19 @@ class Replies(Generic[Reply]):
     value: Reply
     cohort: Cohort
 
-    def sum(self) -> Reply:
-        """The sum of the replies that arrived."""
-        return self._combine(self._arrived())
+    def sum(self, weights: Array | None = None) -> Reply:
+        """The sum of the replies that arrived, each times its client's entry of `weights`."""
+        return self._combine(self._factors(weights))
 
     def mean(self) -> Reply:
         """The plain mean of the replies that arrived."""
         return self.average(None)
 
     def average(self, weights: Array | None) -> Reply:
-        """The mean weighted by `weights`, one for every client of the federation."""
-        arrived = self._arrived()
-        if weights is not None:
-            arrived = arrived * jnp.asarray(weights)[self.cohort.ids]
-        total = arrived.sum()
-        return self._combine(arrived / jnp.where(total > 0, total, 1))
+        """The mean of the replies that arrived, weighted by each client's entry of `weights`."""
+        factors = self._factors(weights)
+        total = factors.sum()
+        return self._combine(factors / jnp.where(total > 0, total, 1))
 
     def scatter(self, n: int) -> Reply:
         """One row for each of `n` clients, zero where no reply came from; repeats add up."""
@@ -93,21 +112,19 @@ class Replies(Generic[Reply]):
             self.value,
         )
 
-    @property
-    def count(self) -> Array:
-        """How many replies arrived."""
-        return jnp.asarray(self.cohort.present).sum()
+    def _factors(self, weights: Array | None) -> Array:
+        arrived = jnp.asarray(self.cohort.present).astype(float)
+        return arrived if weights is None else arrived * jnp.asarray(weights)[self.cohort.ids]
 
-    def _arrived(self) -> Array:
-        return jnp.asarray(self.cohort.present).astype(float)
-
-    def _combine(self, weights: Array) -> Reply:
-        # What an absent slot holds is no reply and may be anything, so it is cut out, not scaled.
-        present = jnp.asarray(self.cohort.present)
+    def _combine(self, factors: Array) -> Reply:
+        present = self.cohort.present
+        all_there = isinstance(present, np.ndarray) and present.all()
 
         def over_clients(v: Array) -> Array:
-            there = present.reshape(-1, *[1] * (v.ndim - 1))
-            return jnp.tensordot(weights.astype(v.dtype), jnp.where(there, v, 0), 1)
+            if not all_there:
+                # What an absent slot holds may be anything, so it is cut out, not scaled.
+                v = jnp.where(jnp.reshape(present, (-1, *[1] * (v.ndim - 1))), v, 0)
+            return jnp.tensordot(factors.astype(v.dtype), v, 1)
 
         return jax.tree.map(over_clients, self.value)
 
@@ -124,6 +141,7 @@ class Algorithm:
     """
 
     __parametrised__: ClassVar[bool] = True
+    takes_regulariser: ClassVar[bool] = False  # whether the method heeds the problem's g
 
     def init_hub(self, fed: Any, key: Array, /) -> Tree:
         """The hub's state before the first round."""

@@ -1,4 +1,4 @@
-"""Each client's rows, in arrays shared by all: where they begin, how many there are, how to draw."""
+"""Each client's rows in arrays shared by all: where they begin, how many, how to draw."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -61,7 +61,9 @@ class Share:
         """`count` of the client's rows without replacement, or all of them if it has fewer."""
         count = min(count, self.longest)
         places = self.offset + draws.distinct(key, self.domain, count)
-        rows = jax.tree.map(lambda a: a.at[places].get(mode="promise_in_bounds"), self.rows)
+        rows = jax.tree.map(
+            lambda a: jnp.asarray(a).at[places].get(mode="promise_in_bounds"), self.rows
+        )
         return Batch(rows, self._within(count))
 
     def everything(self) -> Batch:

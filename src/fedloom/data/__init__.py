@@ -1,0 +1,32 @@
+"""Data: readers, the catalogue of public sets, and their division over clients."""
+
+from fedloom.data.catalogue import CATALOGUE
+from fedloom.data.clients import Clients, from_arrays
+from fedloom.data.dataset import Dataset
+from fedloom.data.holdings import picture, table
+from fedloom.data.label_schemes import ByLabel, Dirichlet, OneClass
+from fedloom.data.load import load
+from fedloom.data.partitions import SCHEMES, partition
+from fedloom.data.schemes import IID, ByClient, ByColumn, ByFeatures, BySize
+from fedloom.data.synthetic import synthetic
+
+__all__ = [
+    "CATALOGUE",
+    "IID",
+    "SCHEMES",
+    "ByClient",
+    "ByColumn",
+    "ByFeatures",
+    "ByLabel",
+    "BySize",
+    "Clients",
+    "Dataset",
+    "Dirichlet",
+    "OneClass",
+    "from_arrays",
+    "load",
+    "partition",
+    "picture",
+    "synthetic",
+    "table",
+]

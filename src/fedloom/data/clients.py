@@ -68,14 +68,18 @@ def from_arrays(
     Whole-number labels are classes; other labels make a regression.
     """
     if not parts:
-        raise DataError("from_arrays needs at least one (x, y) pair; got none. Pass a list of pairs.")
+        raise DataError(
+            "from_arrays needs at least one (x, y) pair; got none. Pass a list of pairs."
+        )
     if test is not None and len(test) != len(parts):
         raise DataError(
-            f"test must have one (x, y) pair for each of the {len(parts)} clients; got {len(test)}. "
-            f"Use arrays of length 0 where a client has no test rows."
+            f"test must have one (x, y) pair for each of the {len(parts)} clients; got "
+            f"{len(test)}. Use arrays of length 0 where a client has no test rows."
         )
     names = tuple(names or (f"client {i}" for i in range(len(parts))))
-    for name, (x, y) in zip(names * (1 if test is None else 2), [*parts, *(test or [])], strict=True):
+    for name, (x, y) in zip(
+        names * (1 if test is None else 2), [*parts, *(test or [])], strict=True
+    ):
         if len(x) != len(y):
             raise DataError(
                 f"client {name!r}: x and y must have the same number of rows; got {len(x)} and "

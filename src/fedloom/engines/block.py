@@ -19,7 +19,7 @@ Tree = Any
 class State(NamedTuple):
     """All that the next round needs."""
 
-    round: int  # how many rounds are done
+    round: Any  # how many rounds are done
     hub: Tree
     clients: tuple[Tree, ...]  # for each group, the states of its clients on a leading axis
 
@@ -52,7 +52,9 @@ def drive(
     plan: Plan,
 ) -> tuple[Tree, tuple[Tree, ...], Tree, Traffic]:
     """Run one generator to its end, answering each of its asks by mapping over clients."""
-    down, up, messages = [], [], []
+    down: list[int] = []
+    up: list[int] = []
+    messages: list[Array] = []
     try:
         request = next(steps)
         while True:
@@ -61,7 +63,7 @@ def drive(
             )
             down.append(payload_bytes(request.message))
             up.append(payload_bytes(jax.tree.map(lambda v: v[0], replies.value)))
-            messages.append(replies.count)
+            messages.append(replies.cohort.messages())
             request = steps.send(replies)
     except StopIteration as end:
         hub, info = end.value
@@ -146,5 +148,3 @@ def compiled(function: Any, small_steps: bool) -> Any:
     """
     options = _SEQUENTIAL_KERNELS if small_steps and jax.default_backend() == "cpu" else None
     return jax.jit(function, static_argnames="plan", compiler_options=options)
-
-

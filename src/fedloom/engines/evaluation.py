@@ -107,11 +107,15 @@ def measure(
 
         return map_group(group, at_client, plan, jnp.arange(group.size), state)
 
-    groups = tuple(of(group, state) for group, state in zip(federation.groups, clients, strict=True))
+    groups = tuple(
+        of(group, state) for group, state in zip(federation.groups, clients, strict=True)
+    )
     return {"groups": groups, "model": model, "regularisation": fed.regularisation(model)}
 
 
-def per_client(raw: dict[str, Any], federation: Federation, wanted: Wanted) -> dict[str, np.ndarray]:
+def per_client(
+    raw: dict[str, Any], federation: Federation, wanted: Wanted
+) -> dict[str, np.ndarray]:
     """Each client's value of each metric, in the order of the clients; nan where it has no rows."""
     table = {name: np.full(federation.fed.n, np.nan) for name in wanted.of_clients}
     for group, out in zip(federation.groups, raw["groups"], strict=True):
@@ -156,13 +160,14 @@ def spread(name: str, values: np.ndarray, larger_is_better: bool) -> dict[str, f
     if not larger_is_better:
         known = known[::-1]
     tenth = max(1, round(len(known) / 10))
-    return {
-        name: float(known.mean()),
-        f"{name}_worst": float(known[0]),
-        f"{name}_worst10": float(known[:tenth].mean()),
-        f"{name}_best10": float(known[-tenth:].mean()),
-        f"{name}_std": float(known.std()),
-    }
+    with np.errstate(invalid="ignore"):  # a diverged run has infinite losses
+        return {
+            name: float(known.mean()),
+            f"{name}_worst": float(known[0]),
+            f"{name}_worst10": float(known[:tenth].mean()),
+            f"{name}_best10": float(known[-tenth:].mean()),
+            f"{name}_std": float(known.std()),
+        }
 
 
 def objective(raw: dict[str, Any], federation: Federation) -> float:

@@ -1,5 +1,7 @@
 """How the simulator answers an ask: gather the cohort's states, map the method, scatter back."""
 
+import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -64,7 +66,7 @@ def answer(
         lambda: (states, jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)),
     )
     present = jnp.logical_and(request.to.present, request.when)
-    return states, Replies(value, request.to._replace(present=present))
+    return states, Replies(value, dataclasses.replace(request.to, present=present))
 
 
 def map_group(group: Group, work: Callable, plan: Plan, *per_client: Tree) -> Tree:
@@ -95,7 +97,7 @@ def map_group(group: Group, work: Callable, plan: Plan, *per_client: Tree) -> Tr
         out_specs=divided,
         check_vma=False,
     )(group, *padded)
-    # Every device then holds all rows: sums at the hub do not depend on the number of devices.
+    # Every device then holds all rows, so that the hub sums them in the same order everywhere.
     everywhere = jax.sharding.NamedSharding(plan.mesh, whole)
     return jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, everywhere)[:size], out)
 
@@ -127,12 +129,12 @@ def _run(
             return after, reply
         return jax.tree.map(lambda s, a: s.at[slots.index].set(a), state, after), reply
     target = jnp.where(slots.present, slots.index, group.size)  # an absent client keeps its state
-    return jax.tree.map(lambda s, a: s.at[target].set(a, mode="drop"), state, after), reply
+    return jax.tree.map(functools.partial(_put, target), state, after), reply
 
 
 def _slots(cohort: Cohort, group: Group, n: int) -> Slots:
     """The members of a group among a cohort, in as few slots as always suffice."""
-    size = cohort.ids.shape[0]
+    size = len(cohort)
     if group.members is None:
         return Slots(np.arange(size), cohort.ids, cohort.present)
     position = np.full(n, group.size, np.int32)
@@ -142,20 +144,24 @@ def _slots(cohort: Cohort, group: Group, n: int) -> Slots:
         return Slots(places, position[cohort.ids[places]], cohort.present[places])
     index = jnp.asarray(position)[cohort.ids]
     present = jnp.logical_and(cohort.present, index < group.size)
-    places = jnp.argsort(~present, stable=True)[: min(size, group.size)]
-    return Slots(places, jnp.minimum(index[places], group.size - 1), present[places])
+    first = jnp.argsort(~present, stable=True)[: min(size, group.size)]
+    return Slots(first, jnp.minimum(index[first], group.size - 1), present[first])
 
 
 def _merge(parts: list[tuple[Slots, Tree]], cohort: Cohort) -> Tree:
     """The replies of all groups, in the order of the cohort."""
     if len(parts) == 1:
         return parts[0][1]
-    size = cohort.ids.shape[0]
+    size = len(cohort)
     merged = jax.tree.map(lambda v: jnp.zeros((size, *v.shape[1:]), v.dtype), parts[0][1])
     for slots, reply in parts:
         target = jnp.where(slots.present, slots.places, size)
-        merged = jax.tree.map(lambda m, v: m.at[target].set(v, mode="drop"), merged, reply)
+        merged = jax.tree.map(functools.partial(_put, target), merged, reply)
     return merged
+
+
+def _put(target: Array, whole: Array, part: Array) -> Array:
+    return whole.at[target].set(part, mode="drop")
 
 
 def _check(request: Ask, states: tuple[Tree, ...]) -> None:

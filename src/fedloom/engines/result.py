@@ -11,14 +11,29 @@ import jax
 import numpy as np
 
 from fedloom.engines import wire
-from fedloom.files import write_bytes, write_folder, write_text
 from fedloom.errors import DataError
+from fedloom.files import write_bytes, write_folder, write_text
 
 if TYPE_CHECKING:
     import polars as pl
 
 Tree = Any
 _FORMAT = 1
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Fields(SimpleNamespace):
+    """A state that was read from a file: the fields that it had, without its class."""
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
+        """The fields, by name."""
+        names = tuple(vars(self))
+        return [(jax.tree_util.GetAttrKey(n), getattr(self, n)) for n in names], names
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[str, ...], values: Sequence[Any]) -> "Fields":
+        """The same fields with other values."""
+        return cls(**dict(zip(names, values, strict=True)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +89,7 @@ class Result:
 
 
 def load(path: str | Path) -> Result:
-    """Read a saved result. States come back with the same fields, as plain namespaces."""
+    """Read a saved result. States come back with the same fields, without their classes."""
     import polars as pl
 
     folder = Path(path)
@@ -114,7 +129,7 @@ def nested(arrays: dict[str, np.ndarray], *, namespaces: bool = True) -> Any:
     parts = {head: _below(arrays, head, namespaces) for head in heads}
     if all(head.isdigit() for head in heads):
         return [parts[head] for head in sorted(parts, key=int)]
-    return SimpleNamespace(**parts) if namespaces else parts
+    return Fields(**parts) if namespaces else parts
 
 
 def _below(arrays: dict[str, np.ndarray], head: str, namespaces: bool) -> Any:

@@ -1,6 +1,7 @@
 """Simulate a federation on one machine: blocks of rounds, each one call of a compiled program."""
 
 import contextlib
+import functools
 import os
 import sys
 import time
@@ -23,6 +24,7 @@ from fedloom.errors import DivergedError, ParameterError
 from fedloom.federation import Federation, assemble
 from fedloom.parameters import Rule, at_least, check, one_of
 from fedloom.problems.base import Problem
+from fedloom.problems.regularisers import Zero
 from fedloom.protocol import Algorithm
 
 Tree = Any
@@ -96,7 +98,9 @@ def simulate(
         return run.result()
 
 
-_seed = Rule(lambda v: isinstance(v, int) and 0 <= v < 2**63, "a whole number from 0 to 2^63 - 1", 0)
+_seed = Rule(
+    lambda v: isinstance(v, int) and 0 <= v < 2**63, "a whole number from 0 to 2^63 - 1", 0
+)
 
 
 class _Run:
@@ -117,6 +121,7 @@ class _Run:
         self.clients = clients
         self.metrics = metrics
         self.root = keys.root(seed)
+        _check_fit(algorithm, problem)
         federation = assemble(problem, clients, batch_size, precision)
         self.plan = plan_for(federation, devices)
         self.federation = place(federation, self.plan)
@@ -155,19 +160,20 @@ class _Run:
 
     def start(self, resume: Result | None) -> None:
         """Make the first state, or take over that of an earlier run."""
-        opening = lambda: self._opening(self.algorithm, self.federation, self.root, plan=self.plan)  # noqa: E731
+        begin = (self.algorithm, self.federation, self.root)
         if resume is not None:
-            hub, clients, _ = jax.eval_shape(opening)
-            like = State(jax.ShapeDtypeStruct((), np.int64), hub, clients)
+            opening = functools.partial(block.opening, plan=self.plan)
+            hub, clients, _ = jax.eval_shape(opening, *begin)
+            like = State(np.zeros((), np.int64), hub, clients)
             saved = wire.from_named(wire.named(resume.state), like)
-            self.state = self._placed(State(int(saved.round), saved.hub, saved.clients))
+            self.state = State(int(saved.round), *place((saved.hub, saved.clients), self.plan))
             self.rows, self.info = list(resume.rows), list(resume.info)
             self.bytes_down = int(resume.final["bytes_down"])
             self.bytes_up = int(resume.final["bytes_up"])
             self.seconds = resume.final["seconds"]
             return
-        hub, clients, traffic = opening()
-        self.state = State(0, hub, clients)
+        hub, clients, traffic = self._opening(*begin, plan=self.plan)
+        self.state = State(0, *place((hub, clients), self.plan))
         self._count(traffic)
         self._evaluate(())
 
@@ -192,7 +198,10 @@ class _Run:
         except KeyboardInterrupt:
             self.status = "interrupted"
             done = self.state.round
-            print(f"interrupted after round {done} of {rounds}; what was done is kept", file=sys.stderr)
+            print(
+                f"interrupted after round {done} of {rounds}; what was done is kept",
+                file=sys.stderr,
+            )
             if self.rows[-1]["round"] != done:
                 self._evaluate(())
 
@@ -203,7 +212,7 @@ class _Run:
         hub, clients = to_host((self.state.hub, self.state.clients))
         return Result(
             model=to_host(fed.layout.unravel(vector)),
-            state=State(np.int64(self.state.round), hub, clients),  # type: ignore[arg-type]
+            state=State(np.int64(self.state.round), hub, clients),
             rows=self.rows,
             client_metrics=self.client_metrics,
             client_names=self.clients.names,
@@ -219,8 +228,13 @@ class _Run:
             start = self.state.round
             counters = (jnp.asarray(start, jnp.int32), jnp.asarray(stop, jnp.int32))
             outcome = self._rounds(
-                self.algorithm, self.federation, self.state.hub, self.state.clients, self.root,
-                *counters, plan=self.plan,
+                self.algorithm,
+                self.federation,
+                self.state.hub,
+                self.state.clients,
+                self.root,
+                *counters,
+                plan=self.plan,
             )
             return jax.block_until_ready(outcome)
 
@@ -242,14 +256,18 @@ class _Run:
             f"{type(self.algorithm).__name__} diverged: the hub's state is not finite after round "
             f"{round}. Lower the step size, or normalise the features."
         )
-        error.result = self.result()  # type: ignore[attr-defined]
+        error.result = self.result()
         raise error
 
     def _evaluate(self, info: Tree) -> None:
         raw = to_host(
             self._measure(
-                self.algorithm, self.federation, self.state.hub, self.state.clients,
-                plan=self.plan, wanted=self.wanted,
+                self.algorithm,
+                self.federation,
+                self.state.hub,
+                self.state.clients,
+                plan=self.plan,
+                wanted=self.wanted,
             )
         )
         self.client_metrics = evaluation.per_client(raw, self.federation, self.wanted)
@@ -270,8 +288,14 @@ class _Run:
         self.bytes_down += int(down @ messages)
         self.bytes_up += int(up @ messages)
 
-    def _placed(self, state: State) -> State:
-        return State(state.round, *place((state.hub, state.clients), self.plan))
+
+def _check_fit(algorithm: Algorithm, problem: Problem) -> None:
+    if not algorithm.takes_regulariser and not isinstance(problem.regulariser, Zero):
+        name = type(algorithm).__name__
+        raise ParameterError(
+            f"{name} takes no regulariser, and would ignore {problem.regulariser!r}. "
+            f"Remove it from the problem, or choose a method of the composite family."
+        )
 
 
 def plan_for(federation: Federation, devices: int | None) -> Plan:
@@ -311,12 +335,10 @@ def _keep_compiled_programs() -> None:
     A cache directory that the user has set stays; FEDLOOM_CACHE names another, or "off".
     """
     wish = os.environ.get("FEDLOOM_CACHE", str(Path.home() / ".cache" / "fedloom"))
-    if jax.config.jax_compilation_cache_dir is not None or wish == "off":
+    if getattr(jax.config, "jax_compilation_cache_dir", None) or wish == "off":
         return
     with contextlib.suppress(OSError):
         folder = Path(wish) / "programs"
         folder.mkdir(parents=True, exist_ok=True)
         jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
-
-
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)

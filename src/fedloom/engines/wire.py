@@ -39,7 +39,7 @@ _HEADER_ALLOWANCE = 4096  # bytes for names, shapes and padding, for each array
 def named(tree: Tree) -> dict[str, np.ndarray]:
     """The arrays of a pytree, by the path of fields that leads to each."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+    return {_name(path): np.asarray(leaf, order="C") for path, leaf in leaves}
 
 
 def from_named(arrays: dict[str, np.ndarray], like: Tree) -> Tree:
@@ -60,7 +60,7 @@ def from_named(arrays: dict[str, np.ndarray], like: Tree) -> Tree:
                 f"{name} must be {leaf.dtype} of shape {tuple(leaf.shape)}; got {got.dtype} of "
                 f"shape {tuple(got.shape)}. Both ends must run the same method on the same columns."
             )
-    return treedef.unflatten([arrays[_name(path)] for path, _ in paths])
+    return jax.tree.unflatten(treedef, [arrays[_name(path)] for path, _ in paths])
 
 
 def encode(tree: Tree) -> bytes:

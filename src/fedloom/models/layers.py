@@ -21,7 +21,7 @@ def dense_init(key: Array, inputs: int, outputs: int, dtype: str) -> dict[str, A
 
 
 def dense(arrays: dict[str, Array], x: Array) -> Array:
-    """x W + b."""
+    """X W + b."""
     return x @ arrays["weights"] + arrays["bias"]
 
 

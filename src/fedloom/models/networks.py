@@ -67,16 +67,12 @@ class CNN(Model):
                 f"{spec.features}. Reshape x, or use MLP."
             )
         height, width, before = spec.features
-        conv_key, dense_key = jax.random.split(key)
+        dense_key, *conv_keys = jax.random.split(key, len(self.channels) + 1)
+        shrink = 2 * self.padding - self.kernel + 1
         convolutions = []
-        for conv_key, channels in zip(
-            jax.random.split(conv_key, len(self.channels)), self.channels, strict=True
-        ):
-            convolutions.append(
-                layers.conv_init(conv_key, self.kernel, before, channels, spec.dtype)
-            )
-            shrink = 2 * self.padding - self.kernel + 1
-            height, width, before = (height + shrink) // 2, (width + shrink) // 2, channels
+        for conv_key, after in zip(conv_keys, self.channels, strict=True):
+            convolutions.append(layers.conv_init(conv_key, self.kernel, before, after, spec.dtype))
+            height, width, before = (height + shrink) // 2, (width + shrink) // 2, after
         widths = [height * width * before, *self.hidden, spec.classes or 1]
         return {"conv": convolutions, "dense": _dense_stack(dense_key, widths, spec.dtype)}
 

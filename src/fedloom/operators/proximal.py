@@ -12,23 +12,23 @@ Array = Any
 
 
 def soft_threshold(v: Array, t: Array) -> Array:
-    """h = |u|_1: every entry moves towards zero by `t`."""
+    """H = |u|_1: every entry moves towards zero by `t`."""
     return jnp.sign(v) * jnp.maximum(jnp.abs(v) - t, 0)
 
 
 def group_soft_threshold(v: Array, t: Array) -> Array:
-    """h = the sum of the norms of the rows: every row shrinks towards zero by `t`."""
+    """H = the sum of the norms of the rows: every row shrinks towards zero by `t`."""
     norms = jnp.sqrt(jnp.sum(v * v, axis=-1, keepdims=True))
     return v * jnp.maximum(1 - t / jnp.where(norms > 0, norms, 1), 0)
 
 
 def elastic_net(v: Array, t: Array, l1: Array, l2: Array) -> Array:
-    """h = l1 |u|_1 + (l2 / 2) |u|^2."""
+    """H = l1 |u|_1 + (l2 / 2) |u|^2."""
     return soft_threshold(v, t * l1) / (1 + t * l2)
 
 
 def singular_value_threshold(v: Array, t: Array) -> Array:
-    """h = the sum of the singular values of a matrix: each moves towards zero by `t`."""
+    """H = the sum of the singular values of a matrix: each moves towards zero by `t`."""
     left, values, right = jnp.linalg.svd(v, full_matrices=False)
     return (left * jnp.maximum(values - t, 0)) @ right
 

@@ -27,7 +27,7 @@ class Regulariser:
     """A convex g(x) with a cheap proximal map."""
 
     __parametrised__: ClassVar[bool] = True
-    on: tuple[str, ...] | None
+    on: Any  # names of arrays, or None
 
     def value_of(self, array: Array) -> Array:
         """The value of g on one array."""
@@ -64,8 +64,6 @@ class Regulariser:
 @parametrised
 class Zero(Regulariser):
     """No regulariser: g = 0."""
-
-    on: ClassVar[None] = None
 
     def value(self, model: Tree) -> Array:
         """Zero."""
@@ -207,7 +205,6 @@ class Sum(Regulariser):
     """Several regularisers, each on arrays of its own."""
 
     parts: tuple[Regulariser, ...] = param(anything, "the regularisers")
-    on: ClassVar[None] = None
 
     def value(self, model: Tree) -> Array:
         """The sum of the parts."""

@@ -36,7 +36,8 @@ class Supervised(Problem):
 
     model: Model = param(instance_of(Model), "the network: an (init, apply) pair")
     loss: str | Callable[[Array, Array], Array] = param(
-        anything, "'cross_entropy', 'squared', or a function of outputs and labels",
+        anything,
+        "'cross_entropy', 'squared', or a function of outputs and labels",
         default="cross_entropy",
     )
     l2: float = l2_param()

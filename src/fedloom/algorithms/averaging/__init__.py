@@ -1,0 +1,35 @@
+"""Averaging: the yardstick that every paper compares with."""
+
+from fedloom.algorithms.averaging.fedavg import FedAvg
+from fedloom.algorithms.averaging.fedprox import FedProx
+from fedloom.algorithms.averaging.scaffold import Scaffold
+from fedloom.algorithms.entry import Entry
+
+_SOLVES = "min_w  sum_i a_i f_i(w): one model for all clients"
+
+ENTRIES = (
+    Entry(
+        "fedavg",
+        FedAvg,
+        "averaging",
+        "McMahan et al., AISTATS 2017",
+        _SOLVES,
+        {"lr": 0.1, "local_steps": 3, "cohort": 3},
+    ),
+    Entry(
+        "fedprox",
+        FedProx,
+        "averaging",
+        "Li et al., MLSys 2020",
+        _SOLVES,
+        {"lr": 0.1, "mu": 0.2, "local_steps": 3, "cohort": 3, "stragglers": 30},
+    ),
+    Entry(
+        "scaffold",
+        Scaffold,
+        "averaging",
+        "Karimireddy et al., ICML 2020",
+        _SOLVES,
+        {"lr": 0.1, "local_steps": 3, "cohort": 3},
+    ),
+)

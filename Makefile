@@ -1,0 +1,31 @@
+# Two commands do all the set-up on a fresh clone: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: help demo test lint bench clean
+
+help:  ## show this help
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+demo: $(VENV)/installed  ## set up, then run the main job on embedded data
+	$(BIN)/fedloom demo
+
+test: $(VENV)/installed lint  ## set up, then run all checks
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/installed  ## style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+bench: $(VENV)/installed  ## measure against others; see docs/performance.md
+	$(BIN)/python -m benchmarks.run
+
+clean:  ## remove the environment and what tests and demos left
+	rm -rf $(VENV) demo tests/.cache .pytest_cache .mypy_cache .ruff_cache

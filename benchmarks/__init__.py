@@ -1,0 +1,1 @@
+"""How fast rounds go, beside other ways of computing the same rounds."""

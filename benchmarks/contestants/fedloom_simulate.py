@@ -1,0 +1,36 @@
+"""fedloom's own `simulate`, through the full protocol."""
+
+from benchmarks.timing import contest
+from benchmarks.workloads import Workload, arrays
+
+
+def prepare(w: Workload, devices: int):
+    import jax
+
+    if devices > 1:
+        jax.config.update("jax_num_cpu_devices", devices)
+    import fedloom as fl
+
+    x, y = arrays(w)
+    clients = fl.data.from_arrays(list(zip(x, y, strict=True)))
+    problem = (
+        fl.problems.Supervised(fl.models.CNN((16, 32), (128,)))
+        if w.is_image
+        else fl.problems.Logistic()
+    )
+    method = fl.algorithms.FedAvg(lr=w.lr, local_steps=w.steps, cohort=w.cohort)
+
+    def run(rounds: int) -> None:
+        nonlocal result
+        done = 0 if result is None else int(result.state.round)
+        result = fl.simulate(
+            method, problem, clients, rounds=done + rounds, batch_size=w.batch,
+            eval_every=10**9, metrics=(), resume=result,
+        )  # fmt: skip
+
+    result = None
+    return run
+
+
+if __name__ == "__main__":
+    contest(prepare)

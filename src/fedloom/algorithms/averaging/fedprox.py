@@ -1,0 +1,83 @@
+"""FedProx: local steps that are held back towards the global model.
+
+Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith. MLSys 2020, Algorithm 2.
+
+    client i    approximately minimises  f_i(v) + (mu / 2) |v - w|^2,  by K steps from v = w:
+                v <- v - lr (g_i(v) + mu (v - w))
+    hub         w <- the average of the v_i
+
+Sampling, as the paper prints it ("by_weight"): clients are drawn with the problem's weights as
+probabilities, with replacement, and averaged alike. As the released code does it ("uniform", the
+default): uniformly without replacement, and averaged by the problem's weights.
+
+Some of the clients asked may be stragglers: they do a random part of the work, 1 to K - 1 steps,
+and are averaged like the others, where FedAvg would drop them.
+
+Differs from the paper: the local problem is solved by a number of steps, not to an accuracy.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedloom.cohorts import by_weight, uniform
+from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.parameters import at_least, at_least_zero, one_of, param, per_cent, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class FedProxHub(NamedTuple):
+    """The global model."""
+
+    model: Array
+
+
+@algorithm
+class FedProx(Algorithm):
+    """Averaging with a proximal term at the clients."""
+
+    lr: float = param(positive, "step size of the local steps")
+    mu: float = param(at_least_zero, "weight of the proximal term", default=0.1)
+    local_steps: int | str = param(steps_rule, "local steps a round", default=10)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients asked in a round", default=None
+    )
+    sampling: str = param(
+        one_of("uniform", "by_weight"),
+        "draw clients alike and average by weight, or draw by weight and average alike",
+        default="uniform",
+    )
+    stragglers: int = param(
+        per_cent, "per cent of the clients asked that do only a part of the steps", default=0
+    )
+
+    def init_hub(self, fed: Any, key: Array, /) -> FedProxHub:
+        """A fresh model."""
+        return FedProxHub(fed.init_model(key))
+
+    def round(self, hub: FedProxHub, fed: Any, key: Array, /) -> Round:
+        """Local steps at a cohort, then the average of the changes."""
+        if self.sampling == "by_weight":
+            cohort = by_weight(key, fed.weights, self.cohort or fed.n)
+            change = (yield ask(self.train, hub.model, to=cohort)).mean()
+        else:
+            cohort = uniform(key, fed.n, self.cohort)
+            change = (yield ask(self.train, hub.model, to=cohort)).average(fed.weights)
+        return FedProxHub(hub.model + change), ()
+
+    def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+        """Steps on the proximal problem; the reply is the change of the model."""
+
+        def step(v: Array, key: Array) -> Array:
+            return v - self.lr * (f.grad(v, key) + self.mu * (v - model))
+
+        steps = steps_of(self.local_steps, f)
+        if self.stragglers:
+            key, late_key, part_key = jax.random.split(key, 3)
+            late = jax.random.uniform(late_key) < self.stragglers / 100
+            part = jax.random.randint(part_key, (), 1, jnp.maximum(steps, 2))
+            steps = jnp.where(late, part, steps)
+        return client, repeat(step, model, key, steps) - model

@@ -1,0 +1,93 @@
+"""SCAFFOLD: averaging with control variates that cancel client drift.
+
+Karimireddy, Kale, Mohri, Reddi, Stich, Suresh. ICML 2020, Algorithm 1.
+
+    client i, K local steps from v = w:   v <- v - lr (g_i(v) - c_i + c)
+    then, option I                        c_i+ = the full gradient of f_i at w
+          option II                       c_i+ = c_i - c + (w - v) / (K lr)
+    hub                                   w <- w + server_lr mean_S (v_i - w)
+                                          c <- c + (1/N) sum_S (c_i+ - c_i)
+
+Paper            here                     Paper           here
+x, c             ScaffoldHub              c_i             ScaffoldClient.control
+K, eta_l         local_steps, lr          S, N            cohort, fed.n
+
+Differs from the paper: where the problem weighs clients by size, both means carry those weights;
+with equal weights, 1/N, this is the print.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from fedloom.cohorts import uniform
+from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.parameters import at_least, one_of, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class ScaffoldHub(NamedTuple):
+    """The global model and the mean of all control variates."""
+
+    model: Array
+    control: Array
+
+
+class ScaffoldClient(NamedTuple):
+    """What the client's gradient is expected to be."""
+
+    control: Array
+
+
+class Trained(NamedTuple):
+    """How the client's model and control variate changed."""
+
+    model_change: Array
+    control_change: Array
+
+
+@algorithm
+class Scaffold(Algorithm):
+    """Stochastic controlled averaging."""
+
+    lr: float = param(positive, "step size of the local steps")
+    local_steps: int | str = param(steps_rule, "local steps a round", default=10)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients asked in a round", default=None
+    )
+    server_lr: float = param(positive, "step size of the hub", default=1.0)
+    option: str = param(one_of("I", "II"), "how a control variate is renewed", default="II")
+
+    def init_hub(self, fed: Any, key: Array, /) -> ScaffoldHub:
+        """A fresh model, and zero control."""
+        model = fed.init_model(key)
+        return ScaffoldHub(model, jnp.zeros_like(model))
+
+    def init_client(self, f: Any, key: Array, /) -> ScaffoldClient:
+        """Zero control, so that the mean over clients is the hub's."""
+        return ScaffoldClient(f.zeros())
+
+    def round(self, hub: ScaffoldHub, fed: Any, key: Array, /) -> Round:
+        """Corrected local steps at a cohort; then both means."""
+        replies = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
+        model = hub.model + self.server_lr * replies.average(fed.weights).model_change
+        control = hub.control + replies.sum(fed.weights).control_change
+        return ScaffoldHub(model, control), ()
+
+    def train(
+        self, client: ScaffoldClient, hub: ScaffoldHub, f: Any, key: Array, /
+    ) -> tuple[ScaffoldClient, Trained]:
+        """K corrected steps, then a new control variate."""
+
+        def step(v: Array, key: Array) -> Array:
+            return v - self.lr * (f.grad(v, key) - client.control + hub.control)
+
+        steps = steps_of(self.local_steps, f)
+        v = repeat(step, hub.model, key, steps)
+        if self.option == "I":
+            control = f.full_grad(hub.model)
+        else:
+            control = client.control - hub.control + (hub.model - v) / (steps * self.lr)
+        return ScaffoldClient(control), Trained(v - hub.model, control - client.control)

@@ -1,0 +1,22 @@
+"""Every method, once: what the command line, the documentation and the tests read.
+
+A new method is one entry in its family's folder; the laws in `tests/laws` then hold it to the
+common contract.
+"""
+
+from fedloom.algorithms import averaging
+from fedloom.algorithms.entry import Entry
+from fedloom.errors import ParameterError
+from fedloom.hints import closest
+
+CATALOGUE: dict[str, Entry] = {entry.key: entry for entry in averaging.ENTRIES}
+
+
+def entry(key: str) -> Entry:
+    """Look a method up; an unknown key is an error that names the closest one."""
+    if key not in CATALOGUE:
+        raise ParameterError(
+            f"algorithm must be a key from `fedloom list algorithms`; got {key!r}. "
+            f"{closest(key, CATALOGUE)}"
+        )
+    return CATALOGUE[key]

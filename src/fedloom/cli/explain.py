@@ -1,0 +1,88 @@
+"""`fedloom explain KEY`: what a method solves, its parameters, its messages, its paper."""
+
+import argparse
+import dataclasses
+import inspect
+import sys
+from typing import Any
+
+import numpy as np
+
+from fedloom.algorithms.catalogue import entry
+from fedloom.algorithms.entry import Entry
+from fedloom.cli.output import show_json, show_table
+from fedloom.data import from_arrays
+from fedloom.engines.transcript import Exchange, transcript
+from fedloom.federation import Federation, assemble
+from fedloom.parameters import parameters_of
+from fedloom.problems import Logistic
+
+_CLIENTS, _DIMENSION = 10, 100
+
+
+def add(verbs: Any) -> None:
+    """Declare the verb."""
+    parser = verbs.add_parser("explain", help="explain a method")
+    parser.add_argument("key", help="a key from `fedloom list algorithms`")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.set_defaults(handle=_handle)
+
+
+def _handle(arguments: argparse.Namespace) -> int:
+    chosen = entry(arguments.key)
+    described = describe(chosen)
+    if arguments.format == "json":
+        show_json(described)
+        return 0
+    print(f"{chosen.key}: {chosen.name}, family {chosen.family}\n")
+    print(f"Solves  {chosen.solves}\n")
+    print(f"{described['about']}\n")
+    show_table(described["parameters"], title="Parameters")
+    print(
+        f"\nMessages of a round, for {_CLIENTS} clients and d = {_DIMENSION}: "
+        f"4-byte numbers to and from each client asked"
+    )
+    show_table(described["messages"])
+    return 0
+
+
+def describe(chosen: Entry) -> dict[str, Any]:
+    """All that is known of a method, as plain values."""
+    module = sys.modules[chosen.cls.__module__]
+    exchanges = transcript(chosen.example(), _example(chosen.kind))
+    return {
+        "key": chosen.key,
+        "class": chosen.name,
+        "family": chosen.family,
+        "paper": chosen.paper,
+        "solves": chosen.solves,
+        "about": inspect.cleandoc(module.__doc__ or ""),
+        "parameters": [
+            {
+                "name": parameter.name,
+                "rule": parameter.rule,
+                "default": "required"
+                if parameter.default is dataclasses.MISSING
+                else str(parameter.default),
+                "meaning": parameter.doc,
+            }
+            for parameter in parameters_of(chosen.cls)
+        ],
+        "messages": [_message(exchange) for exchange in exchanges],
+    }
+
+
+def _message(exchange: Exchange) -> dict[str, Any]:
+    return {
+        "method": exchange.method + (" (at times)" if exchange.conditional else ""),
+        "down": sum(exchange.down.values()) // 4,
+        "up": sum(exchange.up.values()) // 4,
+        "what goes down": ", ".join(exchange.down) or "nothing",
+        "what comes up": ", ".join(exchange.up) or "nothing",
+    }
+
+
+def _example(kind: str) -> Federation:
+    """A federation of the stated size, for the shapes of messages only."""
+    rows = (np.zeros((8, _DIMENSION)), np.arange(8) % 2)
+    return assemble(Logistic(), from_arrays([rows] * _CLIENTS), 4, "float32")

@@ -1,0 +1,70 @@
+"""`fedloom list`: what there is to choose from."""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from fedloom.algorithms.catalogue import CATALOGUE as ALGORITHMS
+from fedloom.cli.output import show_json, show_table
+from fedloom.data import CATALOGUE as DATASETS
+from fedloom.data import SCHEMES
+from fedloom.experiments.building import PROBLEMS
+
+Rows = list[dict[str, Any]]
+
+
+def add(verbs: Any) -> None:
+    """Declare the verb."""
+    parser = verbs.add_parser("list", help="show algorithms, problems, datasets or partitions")
+    parser.add_argument("what", choices=sorted(_LISTS))
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.set_defaults(handle=_handle)
+
+
+def _handle(arguments: argparse.Namespace) -> int:
+    rows = _LISTS[arguments.what]()
+    if arguments.format == "json":
+        show_json(rows)
+    else:
+        show_table(rows)
+    return 0
+
+
+def _algorithms() -> Rows:
+    return [
+        {
+            "key": entry.key,
+            "family": entry.family,
+            "class": entry.name,
+            "paper": entry.paper,
+            "about": first_line(entry.cls),
+        }
+        for entry in ALGORITHMS.values()
+    ]
+
+
+def _classes(registry: Any) -> Rows:
+    return [
+        {"key": key, "class": cls.__name__, "about": first_line(cls)}
+        for key, cls in registry.items()
+    ]
+
+
+def _datasets() -> Rows:
+    return [
+        {"key": key, "about": entry.description, "licence": entry.licence, "source": entry.source}
+        for key, entry in DATASETS.items()
+    ]
+
+
+def first_line(cls: type) -> str:
+    """What a class is, in a line."""
+    return (cls.__doc__ or "").strip().splitlines()[0]
+
+
+_LISTS: dict[str, Callable[[], Rows]] = {
+    "algorithms": _algorithms,
+    "problems": lambda: _classes(PROBLEMS),
+    "datasets": _datasets,
+    "partitions": lambda: _classes(SCHEMES),
+}

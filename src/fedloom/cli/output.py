@@ -1,0 +1,54 @@
+"""Tables and JSON on standard output."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def show_json(value: Any) -> None:
+    """One JSON document; numbers that JSON does not know become null."""
+    print(json.dumps(_plain(value), indent=2, default=str))
+
+
+def show_table(
+    rows: Iterable[Mapping[str, Any]], *, title: str | None = None, columns: Sequence[str] = ()
+) -> None:
+    """A table with a row for each mapping."""
+    rows = list(rows)
+    table = Table(title=title, title_justify="left", header_style="bold")
+    names = columns or tuple(rows[0]) if rows else columns
+    for name in names:
+        numeric = any(isinstance(row.get(name), int | float) for row in rows)
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in names))
+    Console().print(table)
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes as people read it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

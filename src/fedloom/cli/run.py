@@ -1,0 +1,61 @@
+"""`fedloom run SETTINGS.toml`: one method, one problem, one result."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fedloom.cli.output import bytes_text, show_json, show_table
+from fedloom.engines.result import Result
+from fedloom.experiments import running, settings
+
+
+def add(verbs: Any) -> None:
+    """Declare the verb."""
+    parser = verbs.add_parser("run", help="run a settings file")
+    parser.add_argument("settings", metavar="SETTINGS.toml", type=Path)
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting, as in --set algorithm.lr=0.05",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.set_defaults(handle=_handle)
+
+
+def _handle(arguments: argparse.Namespace) -> int:
+    chosen = settings.read(arguments.settings, arguments.set)
+    out = arguments.out or running.default_folder(chosen)
+    result = running.run(chosen, out)
+    if arguments.format == "json":
+        show_json(
+            {
+                "status": result.status,
+                "out": str(out),
+                "final": result.final,
+                "history": list(result.rows),
+                "clients": result.clients.to_dicts(),
+            }
+        )
+    else:
+        show_result(result)
+        print(f"kept in {out}")
+    return 130 if result.status == "interrupted" else 0
+
+
+def show_result(result: Result) -> None:
+    """The history in a few columns, and what the communication cost."""
+    hidden = {"bytes_up", "bytes_down", "seconds"}
+    rows = result.rows if len(result.rows) <= 12 else [*result.rows[:1], *result.rows[-11:]]
+    shown = [
+        {name: value for name, value in row.items() if name not in hidden and "10" not in name}
+        for row in rows
+    ]
+    show_table(shown, title=result.about["algorithm"])
+    final = result.final
+    print(
+        f"{final['seconds']:.2f} s, {bytes_text(final['bytes_down'])} down, "
+        f"{bytes_text(final['bytes_up'])} up, in {final['round']} rounds"
+    )

@@ -1,0 +1,95 @@
+"""CSV and Parquet as Polars frames, with messages that name the line."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from fedloom.data.packed import bare_name, read_bytes
+from fedloom.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MISSING = ("", "NA", "NaN", "nan", "null")
+
+
+def read_frame(
+    path: Path, *, names: Sequence[str] | None = None, comment: str | None = None
+) -> "pl.DataFrame":
+    """A table from CSV (plain or compressed) or Parquet; blank lines are ignored.
+
+    Args:
+        path: The file. Fields of a CSV that are empty, NA, NaN, nan or null are missing.
+        names: The names of the columns of a CSV without a header.
+        comment: How the lines of a CSV that are to be skipped begin.
+    """
+    import polars as pl
+
+    raw = read_bytes(path)
+    if bare_name(path).endswith(".parquet"):
+        try:
+            return pl.read_parquet(io.BytesIO(raw))
+        except pl.exceptions.PolarsError as error:
+            raise _unreadable(path, str(error)) from error
+    try:
+        frame = pl.read_csv(
+            io.BytesIO(raw),
+            has_header=names is None,
+            comment_prefix=comment,
+            null_values=list(MISSING),
+            infer_schema_length=None,  # a column's type is settled by all of its values
+        )
+    except pl.exceptions.PolarsError as error:
+        _explain(path, raw, names, comment, str(error))
+    if names is not None:
+        if frame.width != len(names):
+            _explain(path, raw, names, comment, f"{frame.width} columns")
+        frame.columns = list(names)
+    if frame[:, -1].null_count():
+        # Polars fills the fields that a short line lacks, and the line, where it is blank.
+        _check_widths(path, raw, names, comment)
+        frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
+    return frame
+
+
+def _explain(
+    path: Path, raw: bytes, names: Sequence[str] | None, comment: str | None, otherwise: str
+) -> NoReturn:
+    _check_widths(path, raw, names, comment)
+    raise _unreadable(path, otherwise)
+
+
+def _unreadable(path: Path, reason: str) -> DataError:
+    first = reason.splitlines()[0]
+    return DataError(f"{path}: the table cannot be read ({first}). Check the file.")
+
+
+def _check_widths(path: Path, raw: bytes, names: Sequence[str] | None, comment: str | None) -> None:
+    """Raise the error that names the first line with too many or too few fields."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}, line {line}: the text must be UTF-8; got byte "
+            f"{raw[error.start]:#04x}. Save the file as UTF-8."
+        ) from None
+    reader = csv.reader(io.StringIO(text), strict=True)
+    width = None if names is None else len(names)
+    try:
+        for fields in reader:
+            if not fields or (comment is not None and fields[0].startswith(comment)):
+                continue
+            if width is None:
+                width = len(fields)
+            if len(fields) != width:
+                raise DataError(
+                    f"{path}, line {reader.line_num}: every line must have {width} fields; got "
+                    f"{len(fields)}. Mend the line, or quote fields that hold a comma."
+                )
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {reader.line_num}: quotes must be closed ({error}). Mend the line."
+        ) from None

@@ -1,0 +1,127 @@
+"""Who holds what: a table and a picture of the rows of every client."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.errors import DataError
+from fedloom.files import write_file
+from fedloom.hints import needs
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# Paul Tol's muted scheme: told apart by every common kind of colour vision.
+_COLOURS = (
+    *("#332288", "#88CCEE", "#44AA99", "#117733", "#999933"),
+    *("#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB"),
+)
+_MOST_NAMES = 30  # more names than this cannot be read below the bars
+
+
+def class_counts(clients: Clients) -> np.ndarray:
+    """How many training rows of each class each client has, (clients, classes).
+
+    Where rows have no class of their own there is one column, with all rows.
+    """
+    y = clients.train.y
+    if clients.labels is None or y.ndim > 1:
+        return clients.sizes[:, None]
+    owners = np.repeat(np.arange(len(clients)), clients.sizes)
+    places = owners * clients.classes + y
+    counts = np.bincount(places, minlength=len(clients) * clients.classes)
+    return counts.reshape(len(clients), clients.classes)
+
+
+def table(clients: Clients) -> "pl.DataFrame":
+    """One line a client: its name, its training and test rows, and its rows of each class."""
+    import polars as pl
+
+    tested = clients.test_sizes if clients.test is not None else np.zeros(len(clients), np.int64)
+    columns = {"client": clients.names, "rows": clients.sizes, "test rows": tested}
+    counts = class_counts(clients)
+    if counts.shape[1] > 1:
+        columns |= dict(zip(_class_names(clients), counts.T, strict=True))
+    return pl.DataFrame(columns)
+
+
+def picture(clients: Clients, path: Path | str) -> None:
+    """Draw one stacked bar of classes for each client, as PNG or SVG by the suffix."""
+    path = Path(path)
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in ("png", "svg"):
+        raise DataError(
+            f"{path}: a picture must be .png or .svg; got {path.suffix!r}. Change the suffix."
+        )
+    needs("matplotlib", "plot")
+    figure = _draw(clients)
+    write_file(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=150))
+
+
+def _draw(clients: Clients) -> Any:
+    from matplotlib.figure import Figure
+
+    counts = class_counts(clients)
+    colours = _colours(counts.shape[1])
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_ylabel("training rows")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlim(-0.6, len(clients) - 0.4)
+    if len(clients) <= _MOST_NAMES:
+        crowded = len(clients) * max(map(len, clients.names)) > 80
+        axes.set_xticks(range(len(clients)), clients.names, rotation=90 if crowded else 0)
+    else:
+        axes.set_xlabel(f"{len(clients)} clients")
+    tops = counts.cumsum(axis=1)
+    layers = [
+        _stack(axes, top, top - column, colour)
+        for top, column, colour in zip(tops.T, counts.T, colours, strict=True)
+    ]
+    axes.set_ylim(0, 1.05 * tops[:, -1].max())
+    if 1 < counts.shape[1] <= len(_COLOURS):
+        axes.legend(
+            layers[::-1],  # in the order in which they are stacked
+            _class_names(clients)[::-1],
+            title="class",
+            loc="center left",
+            bbox_to_anchor=(1, 0.5),
+            frameon=False,
+        )
+    elif counts.shape[1] > 1:
+        _add_colour_bar(figure, axes, colours, _class_names(clients))
+    return figure
+
+
+def _stack(axes: Any, tops: np.ndarray, bases: np.ndarray, colour: Any) -> Any:
+    """One class in all bars: apart where names stand below them, else as one outline."""
+    places = np.arange(len(tops))
+    if len(tops) <= _MOST_NAMES:
+        return axes.bar(places, tops - bases, bottom=bases, color=colour)
+    edges = np.append(places, len(tops)) - 0.5
+    return axes.stairs(tops, edges, baseline=bases, fill=True, color=colour)
+
+
+def _colours(count: int) -> list[Any]:
+    from matplotlib import colormaps
+
+    if count <= len(_COLOURS):
+        return list(_COLOURS[:count])
+    return list(colormaps["viridis"](np.linspace(0, 1, count)))
+
+
+def _add_colour_bar(figure: Any, axes: Any, colours: list[Any], names: list[str]) -> None:
+    """A bar in the place of a legend that would be too long to read."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    norm = BoundaryNorm(np.arange(len(names) + 1) - 0.5, len(names))
+    bar = figure.colorbar(ScalarMappable(norm, ListedColormap(colours)), ax=axes, label="class")
+    shown = np.unique(np.linspace(0, len(names) - 1, 10).astype(int))
+    bar.set_ticks(shown, labels=[names[i] for i in shown])
+
+
+def _class_names(clients: Clients) -> list[str]:
+    return [] if clients.labels is None else [str(label) for label in clients.labels]

@@ -1,0 +1,114 @@
+"""One door to all data: a name of the catalogue, or a path."""
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fedloom.data.catalogue import CATALOGUE
+from fedloom.data.dataset import Dataset
+from fedloom.data.images import read_idx_images
+from fedloom.data.leaf import read_leaf
+from fedloom.data.libsvm import read_libsvm
+from fedloom.data.packed import bare_name, find
+from fedloom.data.tables import read_table
+from fedloom.errors import DataError, MissingDataError, ParameterError
+from fedloom.hints import closest
+
+_IDX_IMAGES = re.compile(r"images[-.]idx3[-.]ubyte$")
+_READERS: dict[str, Callable[..., Dataset]] = {
+    ".svm": read_libsvm,
+    ".libsvm": read_libsvm,
+    ".txt": read_libsvm,
+    ".csv": read_table,
+    ".parquet": read_table,
+}
+
+
+def load(name_or_path: str | Path, *, verify: bool = False, **options: Any) -> Dataset:
+    """A dataset by its name in the CATALOGUE, or from a file or folder.
+
+    Files are told by their suffix, after which .gz, .bz2 or .xz may follow: LIBSVM text (.svm,
+    .libsvm, .txt), tables (.csv, .parquet) and IDX images (...-images-idx3-ubyte). A folder holds
+    LEAF's JSON. A relative path that looks like a name must begin with `./`.
+
+    Args:
+        name_or_path: What to load.
+        verify: Whether to check the files of a catalogued set against their published checksums.
+            What fedloom downloads is always checked.
+        options: Options of the reader: see `read_libsvm`, `read_table`, `read_leaf`,
+            `read_shakespeare`, `read_agnews`. A `test` option is a path.
+    """
+    if isinstance(name_or_path, str) and name_or_path in CATALOGUE:
+        return CATALOGUE[name_or_path].open(verify=verify, **options)
+    if verify:
+        raise ParameterError(
+            f"load: verify is for names of the catalogue; got {str(name_or_path)!r}. Leave it out."
+        )
+    path = Path(name_or_path).expanduser()
+    if not path.exists():
+        raise _not_there(name_or_path, path)
+    reader = _reader(path)
+    return reader(path, **_checked(path, reader, options))
+
+
+def _not_there(name_or_path: str | Path, path: Path) -> Exception:
+    named = isinstance(name_or_path, str) and path.name == name_or_path
+    if named and _suffix(path) not in _READERS and not _IDX_IMAGES.search(bare_name(path)):
+        return ParameterError(
+            f"load: there is no dataset {name_or_path!r}, nor a file or folder of that name. "
+            f"{closest(path.name, CATALOGUE)}"
+        )
+    return MissingDataError(f"{path}: there is no such file or folder. Check the path.")
+
+
+def _reader(path: Path) -> Callable[..., Dataset]:
+    """The reader for a path, by what it is or how its name ends."""
+    if path.is_dir():
+        return read_leaf
+    if _IDX_IMAGES.search(bare_name(path)):
+        return _read_idx
+    if _suffix(path) not in _READERS:
+        raise DataError(
+            f"{path}: a file's kind must be told by its suffix, {', '.join(_READERS)} or "
+            f"-images-idx3-ubyte; got {_suffix(path)!r}. Rename the file."
+        )
+    return _READERS[_suffix(path)]
+
+
+def _suffix(path: Path) -> str:
+    return Path(bare_name(path)).suffix
+
+
+def _read_idx(images: Path, *, test: Path | None = None) -> Dataset:
+    """IDX images with the labels that lie beside them."""
+    held_out = None if test is None else _read_idx(test)
+    place = bare_name(images).replace("images", "labels").replace("idx3", "idx1")
+    labels = find(images.parent, place)
+    if labels is None:
+        raise MissingDataError(
+            f"{images}: its labels must lie beside it as {place}; there is no such file. "
+            f"Put them there."
+        )
+    return read_idx_images(images, labels, test=held_out)
+
+
+def _checked(path: Path, reader: Callable[..., Dataset], options: dict[str, Any]) -> dict[str, Any]:
+    """The options, after a look at whether the reader knows them and has what it needs."""
+    known = {
+        name: field
+        for name, field in inspect.signature(reader).parameters.items()
+        if field.kind is field.KEYWORD_ONLY
+    }
+    for name in options:
+        if name not in known:
+            raise ParameterError(f"{path}: there is no option {name!r}. {closest(name, known)}")
+    for name, field in known.items():
+        if field.default is field.empty and name not in options:
+            raise ParameterError(
+                f"{path}: the option {name} must be given; got no value. Pass {name}=..."
+            )
+    if options.get("test") is not None:
+        options = {**options, "test": Path(options["test"]).expanduser()}
+    return options

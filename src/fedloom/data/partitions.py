@@ -1,0 +1,177 @@
+"""From a dataset to clients: training rows by a scheme, test rows to match."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.data.dataset import Dataset
+from fedloom.data.label_schemes import ByLabel, Dirichlet, OneClass
+from fedloom.data.schemes import (
+    IID,
+    ByClient,
+    ByColumn,
+    ByFeatures,
+    BySize,
+    Holdings,
+    Scheme,
+    apportion,
+    cut,
+    groups,
+)
+from fedloom.errors import DataError, ParameterError
+from fedloom.hints import closest
+from fedloom.parameters import between, check, parameters_of
+from fedloom.rows import Rows
+
+SCHEMES: dict[str, Any] = {
+    scheme.key: scheme
+    for scheme in (IID, ByLabel, Dirichlet, ByColumn, BySize, ByClient, OneClass, ByFeatures)
+}
+_MOST_DENSE_BYTES = 4 * 1024**3
+
+
+def partition(
+    dataset: Dataset,
+    scheme: Scheme | ByFeatures | str,
+    *,
+    seed: int = 0,
+    test_fraction: float | None = None,
+    **parameters: Any,
+) -> Clients:
+    """Divide a dataset over clients, every row once.
+
+    Test rows that the dataset comes with are divided so that each client's follow the shares of
+    classes (or of column values) among its training rows. Where there are none, `test_fraction`
+    holds out a part of each client's own rows.
+
+    Args:
+        dataset: What to divide. Sparse features become dense float32 numbers.
+        scheme: A scheme, or its key in SCHEMES.
+        seed: Whatever is drawn at random comes from it.
+        test_fraction: The part of a client's rows to hold out, where the dataset has no test rows.
+        parameters: The scheme's parameters, where it is given by its key.
+    """
+    chosen = _choose(scheme, parameters)
+    check("partition", "test_fraction", test_fraction, between(0, 1).or_none("no test rows"))
+    rng = np.random.default_rng(seed)
+    # Training rows first, so that they fall the same with and without test rows.
+    holdings = chosen.divide(dataset, rng)
+    parts = list(holdings.values())
+    test, test_parts = dataset.test, None
+    if test is not None:
+        test_parts = _follow(chosen, dataset, test, holdings, rng)
+    elif test_fraction is not None:
+        test = dataset
+        parts, test_parts = _hold_out(parts, test_fraction, rng)
+    clients = Clients(_gather(dataset, parts), _sizes(parts), tuple(holdings), dataset.labels)
+    if test is None or test_parts is None:
+        return clients
+    return dataclasses.replace(
+        clients, test=_gather(test, test_parts), test_sizes=_sizes(test_parts)
+    )
+
+
+def _choose(scheme: Scheme | ByFeatures | str, parameters: dict[str, Any]) -> Scheme:
+    """The scheme that was asked for, by object or by key."""
+    if isinstance(scheme, str):
+        if scheme not in SCHEMES:
+            raise ParameterError(
+                f"partition: scheme must be a known key; got {scheme!r}. {closest(scheme, SCHEMES)}"
+            )
+        scheme = _make(SCHEMES[scheme], parameters)
+    elif parameters:
+        raise ParameterError(
+            f"partition: parameters go with a scheme's key; got {', '.join(parameters)} beside "
+            f"{scheme!r}. Set them in the scheme itself."
+        )
+    if isinstance(scheme, ByFeatures):
+        raise DataError(
+            "partition divides rows, and ByFeatures divides features; got ByFeatures. "
+            "Give it to a vertical problem directly."
+        )
+    if not isinstance(scheme, Scheme):
+        raise ParameterError(
+            f"partition: scheme must be a scheme or its key; got {scheme!r}. "
+            f"Try {IID(clients=10)!r}."
+        )
+    return scheme
+
+
+def _make(kind: Any, parameters: dict[str, Any]) -> Any:
+    known = {field.name: field for field in parameters_of(kind)}
+    for name in parameters:
+        if name not in known:
+            raise ParameterError(
+                f"{kind.__name__}: there is no parameter {name!r}. {closest(name, known)}"
+            )
+    for name, field in known.items():
+        if field.default is dataclasses.MISSING and name not in parameters:
+            raise ParameterError(
+                f"{kind.__name__}: {name} ({field.doc}) must be given; got no value. "
+                f"Pass {name}=..., {field.rule}."
+            )
+    return kind(**parameters)
+
+
+def _follow(
+    scheme: Scheme,
+    dataset: Dataset,
+    test: Dataset,
+    holdings: Holdings,
+    rng: np.random.Generator,
+) -> list[np.ndarray]:
+    """Divide test rows, stratum by stratum, in the clients' shares of the training rows."""
+    owners = np.empty(len(dataset), np.int64)
+    for client, rows in enumerate(holdings.values()):
+        owners[rows] = client
+    trained = groups(scheme.strata(dataset))
+    parts: list[list[np.ndarray]] = [[] for _ in holdings]
+    for value, rows in groups(scheme.strata(test)).items():
+        if value not in trained:
+            raise DataError(
+                f"{test.name}: test rows follow training rows of the same class or column value; "
+                f"none has {value!r}. Drop the {len(rows)} test rows with it, or drop the test set "
+                f"and use test_fraction."
+            )
+        holders, counts = np.unique(owners[trained[value]], return_counts=True)
+        slices = cut(rng.permutation(rows), apportion(len(rows), counts, rng.random()))
+        for client, part in zip(holders, slices, strict=True):
+            parts[client].append(part)
+    return [np.concatenate([np.zeros(0, np.int64), *part]) for part in parts]
+
+
+def _hold_out(
+    parts: list[np.ndarray], fraction: float, rng: np.random.Generator
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Training and test rows of each client; at least one row stays for training."""
+    train, test = [], []
+    for rows in parts:
+        kept = max(1, len(rows) - round(fraction * len(rows)))
+        shuffled = rng.permutation(rows)
+        train.append(shuffled[:kept])
+        test.append(shuffled[kept:])
+    return train, test
+
+
+def _sizes(parts: list[np.ndarray]) -> np.ndarray:
+    return np.array([len(part) for part in parts], np.int64)
+
+
+def _gather(dataset: Dataset, parts: list[np.ndarray]) -> Rows:
+    """The rows of all clients, one client after the other."""
+    from scipy.sparse import issparse
+
+    order = np.concatenate(parts)
+    x = dataset.x
+    if not issparse(x):
+        return Rows(x[order], dataset.y[order])
+    needed = 4 * len(order) * x.shape[1]
+    if needed > _MOST_DENSE_BYTES:
+        raise DataError(
+            f"{dataset.name}: {len(order)} rows of {x.shape[1]} sparse features would take "
+            f"{needed / 1024**3:.1f} GB as dense numbers; the limit is "
+            f"{_MOST_DENSE_BYTES / 1024**3:g} GB. Take fewer rows or features."
+        )
+    return Rows(x[order].astype(np.float32).toarray(), dataset.y[order])

@@ -1,0 +1,1 @@
+"""Experiments: settings files, runs and what they leave on disk."""

@@ -1,0 +1,129 @@
+"""Settings files: a run written down in TOML.
+
+[data]         name or path of a dataset, and options of its reader
+[partition]    scheme, and its parameters: who holds what
+[problem]      kind, and its parameters: what is optimised
+[algorithm]    key, and its parameters: how
+[run]          rounds, batch size, seed, ...
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedloom import data
+from fedloom.data.clients import Clients
+from fedloom.errors import SettingsError
+from fedloom.experiments import building
+from fedloom.experiments.places import Place
+from fedloom.hints import closest
+from fedloom.parameters import Rule, anything, at_least, one_of, param, parametrised
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+
+_TABLES = ("data", "partition", "problem", "algorithm", "run")
+_batch_rule = Rule(
+    lambda v: v == "full" or at_least(1).holds(v), 'a whole number >= 1, or "full"', 32
+)
+
+
+@parametrised
+class RunSettings:
+    """How long a run goes on, and what is looked at."""
+
+    rounds: int = param(at_least(1), "number of rounds", default=100)
+    batch_size: int | str = param(_batch_rule, "rows in a stochastic gradient", default=32)
+    seed: int = param(at_least(0), "seed of all draws of the run", default=0)
+    eval_every: int = param(at_least(1), "rounds between two evaluations", default=10)
+    metrics: tuple[str, ...] | None = param(
+        anything, "names of metrics; none: the problem's own", default=None
+    )
+    precision: str = param(one_of("float32", "float64"), "of all numbers", default="float32")
+
+    def options(self) -> dict[str, Any]:
+        """The keyword arguments of `simulate`."""
+        names = ("rounds", "seed", "eval_every", "metrics", "precision")
+        batch_size = None if self.batch_size == "full" else self.batch_size
+        return {name: getattr(self, name) for name in names} | {"batch_size": batch_size}
+
+
+class Settings(NamedTuple):
+    """A settings file, read and checked; data are loaded when they are asked for."""
+
+    tables: dict[str, Any]  # as read, overrides included
+    place: Place
+    algorithm: Algorithm
+    problem: Problem
+    run: RunSettings
+
+    def clients(self) -> Clients:
+        """Load the data and divide them."""
+        loading = dict(self.tables["data"])
+        source = loading.pop("name", None) or loading.pop("path", None)
+        if source is None:
+            raise (self.place / "data").error("needs name or path. Add name = 'digits'.")
+        dividing = dict(self.tables["partition"])
+        options = {key: dividing.pop(key) for key in ("seed", "test_fraction") if key in dividing}
+        scheme = building.scheme(dividing, self.place / "partition")
+        try:
+            return data.partition(data.load(source, **loading), scheme, **options)
+        except TypeError as error:
+            raise (self.place / "data").error(f"{error}. Remove the option.") from error
+
+
+def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
+    """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: cannot be read as text: {error}. Check the file.") from error
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file}: is not valid TOML: {error}. Correct that line.") from error
+    for override in overrides or []:
+        _set(tables, override)
+    return parse(tables, Place(str(file), text))
+
+
+def parse(tables: dict[str, Any], place: Place) -> Settings:
+    """Check the tables of a settings file."""
+    for name in tables:
+        if name not in _TABLES:
+            raise (place / name).error(
+                f"is not a table of a settings file. {closest(name, _TABLES)}"
+            )
+    for name in _TABLES[:-1]:
+        if not isinstance(tables.get(name), dict):
+            raise place.error(f"needs a table [{name}]. Add it.")
+    return Settings(
+        tables,
+        place,
+        building.algorithm(tables["algorithm"], place / "algorithm"),
+        building.problem(tables["problem"], place / "problem"),
+        building.construct(RunSettings, tables.get("run", {}), place / "run"),
+    )
+
+
+def _set(tables: dict[str, Any], override: str) -> None:
+    """Apply "table.key=value"; the value is TOML, or else a text."""
+    name, equals, text = override.partition("=")
+    *path, key = name.strip().split(".")
+    if not equals or not path or not key:
+        raise SettingsError(
+            f"--set must be table.key=value; got {override!r}. Try --set algorithm.lr=0.1."
+        )
+    table = tables
+    for part in path:
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise SettingsError(
+                f"--set {override}: {part} is a value, not a table. Check the name."
+            )
+    try:
+        table[key] = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        table[key] = text.strip()

@@ -1,0 +1,22 @@
+"""What a message can add: the known names that come close, the extra to install."""
+
+import difflib
+import importlib.util
+from collections.abc import Iterable
+
+from fedloom.errors import DataError
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """A sentence with the nearest known names, or with all of them where none is near."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if near:
+        return f"Did you mean {' or '.join(map(repr, near))}?"
+    return f"Use one of {', '.join(map(repr, known))}."
+
+
+def needs(module: str, extra: str) -> None:
+    """Raise DataError where a module of an optional extra is not installed."""
+    if importlib.util.find_spec(module) is None:
+        raise DataError(f"this needs {module}, which is not here. Install fedloom[{extra}].")

@@ -1,0 +1,170 @@
+"""The command line as a user meets it: what it prints, what it leaves, how it exits."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fedloom as fl
+from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = """
+[data]
+name = "iris"
+
+[partition]
+scheme = "iid"
+clients = 3
+
+[problem]
+kind = "multinomial"
+
+[algorithm]
+key = "fedavg"
+lr = 0.1
+cohort = 2
+
+[run]
+rounds = 6
+eval_every = 3
+"""
+
+
+@pytest.fixture
+def settings(tmp_path):
+    path = tmp_path / "iris.toml"
+    path.write_text(SETTINGS)
+    return path
+
+
+def test_run_prints_a_table_and_keeps_the_result(settings, tmp_path, capsys):
+    assert main(["run", str(settings), "--out", str(tmp_path / "kept")]) == 0
+    printed = capsys.readouterr().out
+    assert "accuracy" in printed and "in 6 rounds" in printed and "kept in" in printed
+    result = fl.load(tmp_path / "kept")
+    assert result.history["round"].to_list() == [0, 3, 6]
+    assert (tmp_path / "kept" / "settings.toml").read_text() == SETTINGS
+    assert result.about["settings"]["algorithm"]["lr"] == 0.1
+    assert result.about["versions"]["fedloom"] == fl.__version__
+
+
+def test_run_in_json_with_overrides(settings, tmp_path, capsys):
+    arguments = ["run", str(settings), "--out", str(tmp_path / "o"), "--format", "json"]
+    arguments += ["--set", "run.rounds=2", "--set", "algorithm.key=scaffold", "--set", "run.seed=4"]
+    assert main(arguments) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["status"] == "done" and document["final"]["round"] == 2
+    assert [row["round"] for row in document["history"]] == [0, 2]
+    assert len(document["clients"]) == 3
+    assert "Scaffold" in fl.load(tmp_path / "o").about["algorithm"]
+
+
+def test_divergence_exits_with_1_and_keeps_the_last_good_state(settings, tmp_path, capsys):
+    out = tmp_path / "wild"
+    wild = ["--set", "problem.kind=least_squares", "--set", "data.name=diabetes"]
+    assert main(["run", str(settings), "--out", str(out), "--set", "algorithm.lr=1e30", *wild]) == 1
+    assert "diverged: FedAvg diverged: the hub's state is not finite" in capsys.readouterr().err
+    assert fl.load(out).status == "diverged"
+
+
+def but(old, new):
+    assert old in SETTINGS
+    return SETTINGS.replace(old, new)
+
+
+MISUSES = {
+    "no such file": ("", "absent.toml: there is no such settings file"),
+    "not toml": ("[data\nname=", "is not valid TOML: .*line 1"),
+    "unknown table": (SETTINGS + "[alogrithm]\n", r"line \d+, alogrithm: .*mean 'algorithm'\?"),
+    "missing table": ("[data]\nname='iris'\n", r"needs a table \[partition\]"),
+    "unknown method": (but("fedavg", "fedavgg"), r"line 13, algorithm.key: .*'fedavg'\?"),
+    "unknown parameter": (but("lr =", "lrr ="), r"line 14, algorithm.lrr: is not a param"),
+    "missing parameter": (but("lr = 0.1\n", ""), r"line 12, algorithm: FedAvg needs lr"),
+    "negative rate": (but("0.1", "-0.1"), r"line 14, algorithm.lr: FedAvg: lr must be"),
+    "wrong type": (but("0.1", "'fast'"), r"line 14, algorithm.lr: .*got 'fast'"),
+    "wrong rounds": (but("rounds = 6", "rounds = 0"), r"line 18, run.rounds: .*got 0"),
+    "unknown data": (but("iris", "irris"), "irris"),
+    "unknown scheme": (but("iid", "iidd"), r"line 6, partition.scheme: .*'iid'\?"),
+    "cohort too large": (but("cohort = 2", "cohort = 9"), "cohort must be .*got 9"),
+    "too many clients": (but("clients = 3", "clients = 999"), "has no training rows"),
+    "wrong labels": (but("multinomial", "logistic"), "needs labels of 2 classes"),
+}
+
+
+@pytest.mark.parametrize("text,complaint", MISUSES.values(), ids=MISUSES)
+def test_misuse_exits_with_2_and_says_what_to_do(text, complaint, tmp_path, capsys):
+    path = tmp_path / ("settings.toml" if text else "absent.toml")
+    if text:
+        path.write_text(text)
+    assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ") and message.strip().endswith((".", "?"))
+    assert re.search(complaint, message), message
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("override", ["lr=0.1", "algorithm.lr", "=3", "algorithm.lr.x=3"])
+def test_an_override_that_makes_no_sense_is_refused(override, settings, capsys):
+    assert main(["run", str(settings), "--set", override]) == 2
+    assert "--set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["algorithms", "problems", "datasets", "partitions"])
+def test_lists(what, capsys):
+    assert main(["list", what]) == 0
+    assert "key" in capsys.readouterr().out
+    assert main(["list", what, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows and all(row["key"] for row in rows)
+    if what == "algorithms":
+        assert [row["key"] for row in rows] == list(CATALOGUE)
+        assert all(row["family"] and row["paper"] for row in rows)
+
+
+@pytest.mark.parametrize("key", CATALOGUE)
+def test_explain_says_what_a_method_solves_costs_and_changes(key, capsys):
+    assert main(["explain", key]) == 0
+    text = capsys.readouterr().out
+    for part in ("Solves", "Parameters", "Messages of a round", "Differs from the paper"):
+        assert part in text
+    assert main(["explain", key, "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["messages"] and document["parameters"]
+
+
+def test_explain_of_an_unknown_method_suggests_one(capsys):
+    assert main(["explain", "scafold"]) == 2
+    assert "Did you mean 'scaffold'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "key,down,up", [("fedavg", 100, 100), ("fedprox", 100, 100), ("scaffold", 200, 200)]
+)
+def test_messages_have_the_sizes_of_the_paper(key, down, up, capsys):
+    main(["explain", key, "--format", "json"])
+    messages = json.loads(capsys.readouterr().out)["messages"]
+    assert (sum(m["down"] for m in messages), sum(m["up"] for m in messages)) == (down, up)
+
+
+def test_the_installed_command_knows_its_version_and_misuse():
+    fedloom = Path(sys.executable).with_name("fedloom")
+    version = subprocess.run([fedloom, "--version"], capture_output=True, text=True, check=True)
+    assert version.stdout == f"fedloom {fl.__version__}\n"
+    assert subprocess.run([fedloom, "ride"], capture_output=True).returncode == 2
+
+
+def test_demo_runs_and_draws(tmp_path, capsys):
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    assert "SCAFFOLD" in capsys.readouterr().out
+    assert {p.name for p in tmp_path.iterdir()} == {"digits.png", "who-holds-what.png"}
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in tmp_path.iterdir())
+
+
+def test_the_example_settings_run(tmp_path):
+    path = ROOT / "examples" / "digits.toml"
+    assert main(["run", str(path), "--out", str(tmp_path / "o"), "--set", "run.rounds=3"]) == 0

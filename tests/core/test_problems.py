@@ -1,0 +1,162 @@
+"""Losses, gradients and penalties against NumPy and finite differences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom import draws
+from fedloom.data.clients import from_arrays
+from fedloom.federation import assemble
+from fedloom.problems import L1, Box, Sum
+from papers.reference import LogisticClients
+
+CLIENTS = LogisticClients()
+
+
+def oracle(problem, parts, batch_size=None, client=0):
+    federation = assemble(problem, from_arrays(parts), batch_size, "float64")
+    return federation.groups[0].objective(client), federation.fed
+
+
+@pytest.mark.parametrize("client", range(4))
+def test_logistic_against_numpy(client, double):
+    f, _ = oracle(fl.problems.Logistic(l2=0.1), CLIENTS.parts(), client=client)
+    w = np.array([0.3, -0.2, 0.5])
+    np.testing.assert_allclose(f.full_value(w), CLIENTS.value(client, w), rtol=1e-14)
+    np.testing.assert_allclose(f.full_grad(w), CLIENTS.grad(client, w), rtol=1e-13)
+
+
+def regression():
+    rng = np.random.default_rng(0)
+    return [(rng.normal(size=(5, 3)), rng.normal(size=5)) for _ in range(2)]
+
+
+def classes():
+    rng = np.random.default_rng(1)
+    return [(rng.normal(size=(9, 4)), np.arange(9) % 3) for _ in range(2)]
+
+
+def images():
+    rng = np.random.default_rng(2)
+    return [(rng.normal(size=(4, 6, 6, 2)), np.arange(4) % 3) for _ in range(2)]
+
+
+PROBLEMS = {
+    "logistic": (fl.problems.Logistic(l2=0.3, intercept=True), CLIENTS.parts()),
+    "multinomial": (fl.problems.Multinomial(l2=0.3, intercept=True), classes()),
+    "least squares": (fl.problems.LeastSquares(l2=0.3, intercept=True), regression()),
+    "mlp": (fl.problems.Supervised(fl.models.MLP((5,)), l2=0.3), classes()),
+    "cnn": (fl.problems.Supervised(fl.models.CNN((2,), (5,)), l2=0.3), images()),
+    "mlp regression": (fl.problems.Supervised(fl.models.MLP((5,)), "squared"), regression()),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_gradients_against_finite_differences(name, double):
+    problem, parts = PROBLEMS[name]
+    f, fed = oracle(problem, parts)
+    rng = np.random.default_rng(3)
+    w = fed.init_model(draws.key(0)) + 0.1 * rng.normal(size=f.layout.size)
+    grad, eps = np.asarray(f.full_grad(w)), 1e-6
+    value = jax.jit(f.full_value)
+    for i in range(0, f.layout.size, max(1, f.layout.size // 12)):
+        step = jnp.zeros_like(w).at[i].set(eps)
+        slope = (value(w + step) - value(w - step)) / (2 * eps)
+        np.testing.assert_allclose(grad[i], slope, rtol=1e-4, atol=1e-7)
+
+
+def test_batches_are_the_means_over_the_rows_drawn(double):
+    f, _ = oracle(fl.problems.Logistic(l2=0.1), CLIENTS.parts(), batch_size=4, client=1)
+    w, key = np.array([0.3, -0.2, 0.5]), draws.key(5)
+    rows = np.asarray(draws.distinct(key, draws.domain(9), 4))
+    np.testing.assert_allclose(f.grad(w, key), CLIENTS.grad(1, w, rows), rtol=1e-13)
+    np.testing.assert_allclose(f.value(w, key), CLIENTS.value(1, w, rows), rtol=1e-13)
+    value, grad = f.value_and_grad(w, key)
+    np.testing.assert_allclose(value, f.value(w, key), rtol=1e-14)
+    np.testing.assert_allclose(grad, f.grad(w, key), rtol=1e-14)
+
+
+def test_a_batch_larger_than_a_client_is_the_client(double):
+    f, _ = oracle(fl.problems.Logistic(l2=0.1), CLIENTS.parts(), batch_size=8, client=0)
+    w = np.array([0.3, -0.2, 0.5])
+    np.testing.assert_allclose(f.grad(w, draws.key(5)), CLIENTS.grad(0, w), rtol=1e-13)
+
+
+def test_the_mean_over_all_batches_is_the_full_gradient(double):
+    """Every row is drawn equally often, so a stochastic gradient is unbiased."""
+    f, _ = oracle(fl.problems.Logistic(l2=0.1), CLIENTS.parts(), batch_size=4, client=1)
+    w = np.array([0.3, -0.2, 0.5])
+    many = jax.jit(jax.vmap(lambda k: f.grad(w, k)))(jax.random.split(draws.key(0), 40_000))
+    error = np.asarray(many.mean(0)) - CLIENTS.grad(1, w)
+    assert np.abs(error).max() < 5 * np.asarray(many).std(0).max() / np.sqrt(40_000)
+
+
+def test_l2_spares_the_bias(double):
+    parts = CLIENTS.parts()
+    plain, _ = oracle(fl.problems.Logistic(intercept=True), parts)
+    ridge, _ = oracle(fl.problems.Logistic(l2=2.0, intercept=True), parts)
+    w = np.array([5.0, 0.3, -0.2, 0.5])  # the bias comes first: names are sorted
+    assert plain.layout.names == ("bias", "weights")
+    difference = ridge.full_value(w) - plain.full_value(w)
+    np.testing.assert_allclose(difference, 0.3**2 + 0.2**2 + 0.5**2, rtol=1e-12)
+
+
+def test_regularisers_act_on_the_arrays_they_name(double):
+    problem = fl.problems.Logistic(
+        intercept=True, regulariser=Sum((L1(0.1, on=("weights",)), Box(-1, 1, on=("bias",))))
+    )
+    f, fed = oracle(problem, CLIENTS.parts())
+    v = np.array([5.0, 0.3, -0.05, 0.5])
+    np.testing.assert_allclose(f.prox(v, 1.0), [1.0, 0.2, 0.0, 0.4])
+    np.testing.assert_allclose(fed.prox(v, 2.0), [1.0, 0.1, 0.0, 0.3])
+    np.testing.assert_allclose(fed.regularisation(np.array([0.5, 0.3, -0.1, 0.6])), 0.1)
+    assert fed.regularisation(v) == np.inf
+
+
+def test_a_regulariser_spares_the_bias_unless_told(double):
+    problem = fl.problems.Logistic(intercept=True, regulariser=L1(0.1))
+    f, _ = oracle(problem, CLIENTS.parts())
+    np.testing.assert_allclose(f.prox(np.array([5.0, 0.3, -0.05, 0.5]), 1.0), [5, 0.2, 0, 0.4])
+
+
+def test_a_network_of_your_own(double):
+    pair = fl.models.Pair(
+        lambda key, spec: {"w": jax.random.normal(key, (*spec.features, spec.classes))},
+        lambda arrays, x: jnp.tanh(x) @ arrays["w"],
+    )
+    clients = from_arrays(classes())
+    result = fl.simulate(
+        fl.algorithms.FedAvg(lr=0.5), fl.problems.Supervised(pair), clients, rounds=30
+    )
+    assert result.model["w"].shape == (4, 3)
+    assert result.rows[-1]["loss"] < result.rows[0]["loss"]
+
+
+def test_a_loss_of_your_own():
+    def absolute(outputs, labels):
+        return jnp.abs(outputs[:, 0] - labels)
+
+    problem = fl.problems.Supervised(fl.models.MLP((4,)), absolute)
+    result = fl.simulate(
+        fl.algorithms.FedAvg(lr=0.05), problem, from_arrays(regression()), rounds=20
+    )
+    assert result.rows[-1]["loss"] < result.rows[0]["loss"]
+
+
+@pytest.mark.parametrize(
+    "make,complaint",
+    [
+        (lambda: oracle(fl.problems.Logistic(), classes()), "Logistic needs labels of 2 classes"),
+        (lambda: oracle(fl.problems.Multinomial(), regression()), "Multinomial needs class labels"),
+        (
+            lambda: oracle(fl.problems.Supervised(fl.models.CNN()), classes()),
+            "CNN needs images of shape",
+        ),
+        (lambda: fl.problems.Supervised(fl.models.MLP(), "hinge"), "loss must be one of"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(make, complaint, double):
+    with pytest.raises(fl.FedloomError, match=complaint):
+        make()

@@ -1,0 +1,210 @@
+"""The simulator as a user meets it: history, metrics, Ctrl-C, divergence, resuming, devices."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import jax
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom.data.clients import from_arrays
+from fedloom.engines.evaluation import auc, spread
+from fedloom.errors import DivergedError, ParameterError
+from papers.reference import LogisticClients
+
+CLIENTS = LogisticClients()
+FEDERATION = from_arrays(CLIENTS.parts())
+PROBLEM = fl.problems.Logistic(l2=0.1)
+FEDAVG = fl.algorithms.FedAvg(lr=0.3)
+
+
+def simulate(algorithm=FEDAVG, problem=PROBLEM, clients=FEDERATION, **options):
+    return fl.simulate(algorithm, problem, clients, **{"rounds": 6, "eval_every": 4} | options)
+
+
+def test_history_has_a_row_for_each_evaluation():
+    history = simulate(rounds=10).history
+    assert history["round"].to_list() == [0, 4, 8, 10]
+    assert history.columns[:4] == ["round", "bytes_up", "bytes_down", "seconds"]
+    model_bytes = 3 * 4
+    assert history["bytes_up"].to_list() == [r * 4 * model_bytes for r in (0, 4, 8, 10)]
+    assert (history["seconds"].diff().drop_nulls() > 0).all()
+
+
+def test_metrics_are_those_of_numpy(double):
+    result = simulate(metrics=("loss", "accuracy", "objective", "auc"), precision="float64")
+    w = result.model
+    scores = [x @ w for x in CLIENTS.x]
+    losses = [CLIENTS.value(i, w) - 0.05 * w @ w for i in range(4)]
+    accuracies = [np.mean((s > 0) == (y > 0)) for s, y in zip(scores, CLIENTS.y, strict=True)]
+    final = result.final
+    np.testing.assert_allclose(result.clients["loss"], losses)
+    np.testing.assert_allclose(final["loss"], np.mean(losses))
+    np.testing.assert_allclose(final["loss_worst"], np.max(losses))
+    np.testing.assert_allclose(final["accuracy"], np.mean(accuracies))
+    np.testing.assert_allclose(final["accuracy_worst"], np.min(accuracies))
+    np.testing.assert_allclose(final["accuracy_std"], np.std(accuracies))
+    objective = np.mean([CLIENTS.value(i, w) for i in range(4)])
+    np.testing.assert_allclose(final["objective"], objective)
+    s, y = np.concatenate(scores), np.concatenate(CLIENTS.y)
+    pairs = (s[y == 1][:, None] > s[y == 0]).mean() + 0.5 * (s[y == 1][:, None] == s[y == 0]).mean()
+    np.testing.assert_allclose(final["auc"], pairs)
+
+
+def test_auc_counts_ties_half_and_needs_both_classes():
+    assert auc(np.array([1.0, 2, 2, 3]), np.array([0, 0, 1, 1])) == 0.875
+    assert np.isnan(auc(np.array([1.0, 2]), np.array([1, 1])))
+
+
+def test_spread_over_clients():
+    values = np.arange(1.0, 21)
+    up, down = spread("m", values, True), spread("m", values, False)
+    assert (up["m_worst"], up["m_worst10"], up["m_best10"]) == (1, 1.5, 19.5)
+    assert (down["m_worst"], down["m_worst10"], down["m_best10"]) == (20, 19.5, 1.5)
+    assert spread("m", np.array([np.nan, 3]), True)["m"] == 3
+
+
+def test_metrics_are_taken_on_test_rows_where_there_are_some():
+    flipped = [(x, 1 - y) for x, y in CLIENTS.parts()]
+    clients = from_arrays(CLIENTS.parts(), test=flipped)
+    on_train, on_test = simulate(rounds=20).final, simulate(clients=clients, rounds=20).final
+    np.testing.assert_allclose(on_test["accuracy"], 1 - on_train["accuracy"])
+
+
+def test_a_client_without_test_rows_is_left_out_of_the_summary():
+    test = [(x[:0], y[:0]) if i == 0 else (x, y) for i, (x, y) in enumerate(CLIENTS.parts())]
+    result = simulate(clients=from_arrays(CLIENTS.parts(), test=test))
+    assert np.isnan(result.clients["accuracy"][0])
+    rest = result.clients["accuracy"].to_numpy()[1:]
+    np.testing.assert_allclose(result.final["accuracy"], rest.mean())
+
+
+def test_a_metric_of_your_own():
+    def margin(model, rows):
+        return jax.numpy.abs(rows.x @ model)
+
+    result = simulate(metrics={"margin": margin})
+    expected = np.mean([np.abs(x @ result.model).mean() for x in CLIENTS.x])
+    np.testing.assert_allclose(result.final["margin"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options,complaint",
+    [
+        ({"rounds": 0}, "simulate: rounds must be a whole number >= 1; got 0"),
+        ({"batch_size": -3}, "simulate: batch_size"),
+        ({"precision": "half"}, "precision must be one of 'float32', 'float64'"),
+        ({"metrics": ("accuracie",)}, "metrics must be among .*got 'accuracie'"),
+        ({"metrics": ("gap",)}, "needs a known optimum"),
+        ({"optimum": np.zeros(7)}, "optimum must be a model or a vector of 3 numbers"),
+        ({"devices": 99}, "devices must be a whole number from 1"),
+        ({"algorithm": fl.algorithms.FedAvg(lr=0.1, cohort=9)}, "cohort must be"),
+        (
+            {"problem": fl.problems.Logistic(regulariser=fl.problems.L1(0.1))},
+            "FedAvg takes no regulariser",
+        ),
+    ],
+)
+def test_misuse_is_refused(options, complaint):
+    with pytest.raises(ParameterError, match=complaint):
+        simulate(**options)
+
+
+def test_divergence_names_the_round_and_keeps_the_last_good_state():
+    wild = fl.algorithms.FedAvg(lr=1e30, local_steps=1)
+    problem = fl.problems.LeastSquares()
+    rng = np.random.default_rng(0)
+    clients = from_arrays([(rng.normal(size=(8, 3)), rng.normal(size=8)) for _ in range(3)])
+    with pytest.raises(DivergedError, match=r"not finite after round (\d+)") as caught:
+        simulate(wild, problem, clients, rounds=50)
+    kept = caught.value.result
+    assert kept.status == "diverged"
+    assert np.isfinite(kept.state.hub.model).all()
+    named = int(str(caught.value).split("round ")[1].split(".")[0])
+    assert int(kept.state.round) == named - 1 == kept.rows[-1]["round"]
+    again = simulate(wild, problem, clients, rounds=named - 1)
+    np.testing.assert_array_equal(again.state.hub.model, kept.state.hub.model)
+
+
+def test_ctrl_c_keeps_what_was_done(tmp_path):
+    program = tmp_path / "long.py"
+    program.write_text(
+        textwrap.dedent("""
+        import json, os, signal, threading, numpy as np, fedloom as fl
+        rng = np.random.default_rng(0)
+        parts = [(rng.normal(size=(50, 20)), rng.integers(0, 2, 50)) for _ in range(4)]
+
+        class Interrupter:
+            def advance(self, round, rate):
+                if round > 100:
+                    os.kill(os.getpid(), signal.SIGINT)
+            def evaluated(self, row): pass
+            def close(self): pass
+
+        result = fl.simulate(fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic(),
+                             fl.data.from_arrays(parts), rounds=10**7, progress=Interrupter())
+        print(json.dumps([result.status, int(result.state.round), result.rows[-1]["round"]]))
+        """)
+    )
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, timeout=120, check=True
+    )
+    status, round, evaluated = json.loads(done.stdout)
+    assert status == "interrupted"
+    assert 100 < round < 10**7 and evaluated == round
+    assert f"interrupted after round {round} of 10000000" in done.stderr
+
+
+def test_a_saved_result_comes_back(tmp_path):
+    result = simulate(fl.algorithms.Scaffold(lr=0.3))
+    result.save(tmp_path / "kept")
+    back = fl.load(tmp_path / "kept")
+    np.testing.assert_array_equal(back.model, result.model)
+    np.testing.assert_array_equal(back.state.hub.control, result.state.hub.control)
+    np.testing.assert_array_equal(back.state.clients[0].control, result.state.clients[0].control)
+    assert back.history.equals(result.history)
+    assert back.clients.equals(result.clients)
+    assert back.status == "done" and back.about == result.about
+    result.save(tmp_path / "kept")  # once more, in the place of the first
+    assert [p.name for p in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_folder_of_others_is_not_overwritten(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    with pytest.raises(fl.FedloomError, match="is not a saved result"):
+        simulate().save(tmp_path / "theirs")
+    with pytest.raises(fl.FedloomError, match="holds no saved result"):
+        fl.load(tmp_path / "theirs")
+
+
+@pytest.mark.parametrize("cohort", [None, 3])
+def test_several_devices_give_the_numbers_of_one(cohort, tmp_path):
+    """The cohort is divided over two devices of a CPU, in a process of its own."""
+    program = tmp_path / "devices.py"
+    program.write_text(
+        textwrap.dedent(f"""
+        import jax, numpy as np
+        jax.config.update("jax_num_cpu_devices", 2)
+        import fedloom as fl
+        rng = np.random.default_rng(0)
+        parts = [(rng.normal(size=(m, 5)), rng.integers(0, 2, m)) for m in (7, 9, 8, 7, 9)]
+        def run(devices):
+            return fl.simulate(fl.algorithms.Scaffold(lr=0.1, cohort={cohort}),
+                               fl.problems.Logistic(), fl.data.from_arrays(parts),
+                               rounds=7, batch_size=4, devices=devices)
+        one, two = run(1), run(2)
+        close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+        jax.tree.map(close, one.state, two.state)
+        assert one.history["bytes_up"].equals(two.history["bytes_up"])
+        """)
+    )
+    subprocess.run([sys.executable, program], check=True, timeout=180, env=os.environ.copy())
+
+
+def test_a_second_signal_is_not_swallowed():
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,124 @@
+"""CSV and Parquet tables."""
+
+import lzma
+
+import numpy as np
+import polars as pl
+import pytest
+
+from data.messages import raises
+from fedloom.data.tables import read_table
+from fedloom.errors import DataError
+
+TABLE = (
+    "age,site,smoker,client,ill\n41,north,true,a,yes\n\n52,south,false,b,no\n63.5,north,true,a,no\n"
+)
+
+
+def write(folder, text, name="people.csv"):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.fixture
+def people(tmp_path):
+    return write(tmp_path, TABLE)
+
+
+def test_words_are_one_hot_and_numbers_stay(people):
+    found = read_table(people, label="ill")
+    assert found.name == "people"
+    assert found.features == ("age", "site=north", "site=south", "smoker")
+    np.testing.assert_array_equal(found.x, [[41, 1, 0, 1], [52, 0, 1, 0], [63.5, 1, 0, 1]])
+    np.testing.assert_array_equal(found.labels, ["no", "yes"])
+    np.testing.assert_array_equal(found.y, [1, 0, 0])
+
+
+def test_raw_columns_are_kept(people):
+    found = read_table(people, label="ill", features=["age"])
+    assert found.x.shape == (3, 1)
+    assert set(found.columns) == {"age", "site", "smoker", "client"}
+    np.testing.assert_array_equal(found.columns["client"], ["a", "b", "a"])
+    np.testing.assert_array_equal(found.columns["site"], ["north", "south", "north"])
+
+
+def test_parquet_and_compressed_csv_agree_with_csv(tmp_path, people):
+    expected = read_table(people, label="ill")
+    pl.read_csv(people.read_bytes()).drop_nulls().write_parquet(tmp_path / "people.parquet")
+    packed = write(tmp_path, lzma.compress(TABLE.encode()), "people.csv.xz")
+    for path in (tmp_path / "people.parquet", packed):
+        found = read_table(path, label="ill")
+        assert found.name == "people"
+        np.testing.assert_array_equal(found.x, expected.x)
+        np.testing.assert_array_equal(found.y, expected.y)
+
+
+def test_stated_categories_and_test_rows(tmp_path, people):
+    stated = {"site": ["north", "east", "south"]}
+    later = write(tmp_path, "ill,site,age,smoker\nno,east,1,false\n", "later.csv")
+    found = read_table(people, label="ill", categories=stated, test=later)
+    assert found.features[1:4] == ("site=north", "site=east", "site=south")
+    np.testing.assert_array_equal(found.test.x, [[1, 0, 1, 0, 0]])
+    np.testing.assert_array_equal(found.test.y, [0])
+    with raises(DataError, later, "'site'", "categories", "'east'", "row 1"):
+        read_table(people, label="ill", test=later)
+
+
+def test_numbers_and_words_may_not_change_places(tmp_path, people):
+    later = write(tmp_path, "ill,site,age,smoker\nno,north,old,false\n", "later.csv")
+    with raises(DataError, later, "'age'", "must hold numbers"):
+        read_table(people, label="ill", test=later)
+
+
+def test_labels(tmp_path):
+    numbers = write(tmp_path, "x,y\n1,10\n2,20\n", "n.csv")
+    np.testing.assert_array_equal(read_table(numbers, label="y").labels, [10, 20])
+    np.testing.assert_array_equal(read_table(numbers, label="y", regression=True).y, [10.0, 20.0])
+    words = write(tmp_path, "x,y\n1,a\n2,b\n", "w.csv")
+    with raises(DataError, words, "must be numbers", "'a'"):
+        read_table(words, label="y", regression=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("x,y\n1,2\n3,4,5\n", ("line 3", "2 fields", "got 3")),
+        ("x,y\n1,2\n3\n4,5\n", ("line 3", "2 fields", "got 1")),
+        ('x,y\n1,2\n3,"4\n', ("line 3", "quotes must be closed")),
+        (b"x,y\n1,2\n\xff,4\n", ("line 3", "UTF-8", "0xff")),
+        ("x,y\n", ("at least one row",)),
+        ("", ("cannot be read",)),
+        ("x,y\n1,2\nNA,4\n,5\n", ("'x'", "2 of 3 rows")),
+        ("x,y\n1,2\ninf,4\n1,NA\n", ("'y'", "1 of 3 rows")),
+        ("x,Label\n1,2\n", ("'y'", "Use one of 'x', 'Label'")),
+        ("x,yy\n1,2\n", ("'y'", "Did you mean 'yy'?")),
+        (
+            "x,y\n" + "".join(f"name{i},1\n" for i in range(1001)),
+            ("1000 categories", "'x' has 1001"),
+        ),
+    ],
+)
+def test_malformed_tables_are_named(tmp_path, text, parts):
+    path = write(tmp_path, text)
+    with raises(DataError, path, *parts):
+        read_table(path, label="y")
+
+
+def test_infinite_numbers_count_as_missing(tmp_path):
+    path = tmp_path / "t.parquet"
+    pl.DataFrame({"x": [1.0, float("inf"), float("nan")], "y": [1, 2, 1]}).write_parquet(path)
+    with raises(DataError, path, "'x'", "2 of 3 rows"):
+        read_table(path, label="y")
+
+
+def test_what_is_no_parquet(tmp_path):
+    path = write(tmp_path, b"PAR1\xff\xff", "t.parquet")
+    with raises(DataError, path, "cannot be read"):
+        read_table(path, label="y")
+
+
+def test_missing_words_of_columns_that_are_no_features(tmp_path):
+    path = write(tmp_path, "x,site,y\n1,,2\n3,north,4\n")
+    found = read_table(path, label="y", features=["x"])
+    np.testing.assert_array_equal(found.columns["site"], ["missing", "north"])
