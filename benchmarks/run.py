@@ -31,9 +31,15 @@ CONTESTANTS = {
     "JAX by hand": ("jax_by_hand", (), ()),
     "NumPy, batched": ("numpy_batched", (), ()),
     "PyTorch loop": ("torch_loop", ("torch==2.13.0", "numpy"), ()),
-    "FedJAX": ("fedjax_simulation", ("fedjax",), ()),
-    "pfl": ("pfl_simulation", ("torch==2.13.0", "pfl[pytorch]"), ()),
-    "Flower": ("flower_simulation", ("torch==2.13.0", "flwr[simulation]"), ()),
+    "FedJAX": ("fedjax_simulation", ("fedjax==0.0.17", "jax==0.10.2"), ()),
+    "pfl": ("pfl_simulation", ("torch==2.13.0", "pfl[pytorch]==0.6.0"), ()),
+    "Flower": ("flower_simulation", ("torch==2.13.0", "flwr[simulation]==1.41.0"), ()),
+}
+# Those that need a second or more for a round are measured over fewer of them.
+FEWER_ROUNDS = {
+    "W1": {"PyTorch loop": 6, "FedJAX": 30, "pfl": 10, "Flower": 10},
+    "W2": {"PyTorch loop": 2, "FedJAX": 2, "pfl": 2, "Flower": 2},
+    "W3": {"PyTorch loop": 20, "FedJAX": 30, "pfl": 20, "Flower": 3},
 }
 LIMIT = 900  # seconds that one process may take
 
@@ -55,6 +61,8 @@ def measure(name: str, workload: str) -> dict[str, float] | str:
     """One process; a text says why there is no figure."""
     module, packages, extra = CONTESTANTS[name]
     command = [interpreter(module, packages), "-m", f"benchmarks.contestants.{module}", workload]
+    if name in FEWER_ROUNDS[workload]:
+        command += ["--rounds", str(FEWER_ROUNDS[workload][name])]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     try:
         done = subprocess.run(

@@ -10,20 +10,25 @@ print(result.history)
 """
 
 from fedloom import algorithms, data, models, problems
+from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError, FedloomError
+from fedloom.experiments.comparing import Comparison, compare
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "DivergedError",
     "FedloomError",
     "Result",
     "algorithms",
+    "compare",
     "data",
     "load",
     "models",
     "problems",
+    "reference",
     "simulate",
 ]

@@ -27,11 +27,15 @@ class Layout(NamedTuple):
     def ravel(self, tree: Tree) -> Array:
         """The arrays of a model as one vector."""
         leaves = self.treedef.flatten_up_to(tree)
-        return (
-            leaves[0].reshape(-1)
-            if len(leaves) == 1
-            else jnp.concatenate([jnp.reshape(leaf, -1) for leaf in leaves])
-        )
+        if len(leaves) == 1:
+            return jnp.reshape(leaves[0], -1)
+        # Not `concatenate`: fused into a training step on a CPU it is chosen element by element,
+        # which made a step of a small CNN twice as slow.
+        vector, start = jnp.zeros(self.size, jnp.result_type(*leaves)), 0
+        for leaf in leaves:
+            vector = jax.lax.dynamic_update_slice(vector, jnp.reshape(leaf, -1), (start,))
+            start += leaf.size
+        return vector
 
     def unravel(self, vector: Array) -> Tree:
         """A vector as the arrays of a model."""

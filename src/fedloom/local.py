@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 
 from fedloom import draws
 from fedloom.objective import Objective
@@ -43,3 +44,42 @@ def repeat(
         return jax.lax.scan(lambda state, k: (step(state, k), None), start, keys)[0]
     # Clients with unequal numbers of steps: the keys of the first steps are the same as above.
     return jax.lax.fori_loop(0, count, lambda i, state: step(state, draws.nth(key, i)), start)
+
+
+def proximal_point(
+    f: Objective,
+    centre: Array,
+    step: Array,
+    start: Array,
+    key: Array,
+    *,
+    lr: Array,
+    steps: Array | int,
+    accuracy: Array | None = None,
+) -> Array:
+    """Nearly argmin_x f(x) + |x - centre|^2 / (2 step), by gradient steps from `start`.
+
+    Without an accuracy, `steps` stochastic gradient steps. With one, full gradient steps until the
+    gradient's norm is at most `accuracy`, and `steps` at the most.
+    """
+
+    def pull(x: Array) -> Array:
+        return (x - centre) / step
+
+    if accuracy is None:
+        return repeat(lambda x, k: x - lr * (f.grad(x, k) + pull(x)), start, key, steps)
+
+    def gradient(x: Array) -> Array:
+        return f.full_grad(x) + pull(x)
+
+    def unfinished(state: tuple[Array, Array, Array]) -> Array:
+        _, slope, taken = state
+        return (jnp.linalg.norm(slope) > accuracy) & (taken < steps)
+
+    def descend(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        x, slope, taken = state
+        x = x - lr * slope
+        return x, gradient(x), taken + 1
+
+    first = (start, gradient(start), jnp.zeros((), int))
+    return jax.lax.while_loop(unfinished, descend, first)[0]

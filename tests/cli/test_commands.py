@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedloom as fl
@@ -143,12 +144,31 @@ def test_explain_of_an_unknown_method_suggests_one(capsys):
 
 
 @pytest.mark.parametrize(
-    "key,down,up", [("fedavg", 100, 100), ("fedprox", 100, 100), ("scaffold", 200, 200)]
+    "key,down,up",
+    [
+        ("fedavg", 100, 100),
+        ("fedprox", 100, 100),
+        ("scaffold", 200, 200),
+        ("fedmid", 100, 100),
+        ("feddualavg", 101, 100),
+        ("fast_fedda", 201, 201),
+        ("feddr", 100, 100),
+        ("fedadmm", 100, 100),
+    ],
 )
 def test_messages_have_the_sizes_of_the_paper(key, down, up, capsys):
     main(["explain", key, "--format", "json"])
     messages = json.loads(capsys.readouterr().out)["messages"]
     assert (sum(m["down"] for m in messages), sum(m["up"] for m in messages)) == (down, up)
+
+
+def test_decoupled_prox_sends_the_model_once_each_way(capsys):
+    """With everyone taking part, as the paper has it; a cohort is sent the result once more."""
+    clients = fl.data.from_arrays([(np.zeros((8, 100)), np.arange(8) % 2)] * 10)
+    result = fl.simulate(
+        fl.algorithms.DecoupledProx(lr=0.1), fl.problems.Logistic(), clients, rounds=3
+    )
+    assert result.final["bytes_up"] == result.final["bytes_down"] == 3 * 10 * 100 * 4
 
 
 def test_the_installed_command_knows_its_version_and_misuse():

@@ -28,6 +28,9 @@ def trial(kind: str) -> Trial:
     rows = [(rng.normal(i / 2, 1, (m, 3)), rng.integers(0, 2, m)) for i, m in enumerate(sizes)]
     if kind == "smooth":
         return Trial(fl.problems.Logistic(l2=0.1), from_arrays(rows))
+    if kind == "composite":
+        sparse = fl.problems.Logistic(l2=0.1, regulariser=fl.problems.L1(0.05))
+        return Trial(sparse, from_arrays(rows))
     raise NotImplementedError(f"no trial for problems of kind {kind!r}: add one here")
 
 

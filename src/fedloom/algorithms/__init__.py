@@ -3,5 +3,21 @@
 from fedloom.algorithms.averaging.fedavg import FedAvg
 from fedloom.algorithms.averaging.fedprox import FedProx
 from fedloom.algorithms.averaging.scaffold import Scaffold
+from fedloom.algorithms.composite.decoupled_prox import DecoupledProx
+from fedloom.algorithms.composite.fast_fedda import FastFedDA
+from fedloom.algorithms.composite.fedadmm import FedADMM
+from fedloom.algorithms.composite.feddr import FedDR
+from fedloom.algorithms.composite.feddualavg import FedDualAvg
+from fedloom.algorithms.composite.fedmid import FedMid
 
-__all__ = ["FedAvg", "FedProx", "Scaffold"]
+__all__ = [
+    "DecoupledProx",
+    "FastFedDA",
+    "FedADMM",
+    "FedAvg",
+    "FedDR",
+    "FedDualAvg",
+    "FedMid",
+    "FedProx",
+    "Scaffold",
+]

@@ -4,12 +4,14 @@ A new method is one entry in its family's folder; the laws in `tests/laws` then 
 common contract.
 """
 
-from fedloom.algorithms import averaging
+from fedloom.algorithms import averaging, composite
 from fedloom.algorithms.entry import Entry
 from fedloom.errors import ParameterError
 from fedloom.hints import closest
 
-CATALOGUE: dict[str, Entry] = {entry.key: entry for entry in averaging.ENTRIES}
+CATALOGUE: dict[str, Entry] = {
+    entry.key: entry for family in (averaging, composite) for entry in family.ENTRIES
+}
 
 
 def entry(key: str) -> Entry:

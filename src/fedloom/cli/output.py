@@ -2,11 +2,14 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+_WIDE = 160
 
 
 def show_json(value: Any) -> None:
@@ -26,7 +29,8 @@ def show_table(
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in names))
-    Console().print(table)
+    # A pipe or a file has no width of its own; a table there should not be folded.
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 
 def bytes_text(count: float) -> str:

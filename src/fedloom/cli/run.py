@@ -13,16 +13,21 @@ def add(verbs: Any) -> None:
     """Declare the verb."""
     parser = verbs.add_parser("run", help="run a settings file")
     parser.add_argument("settings", metavar="SETTINGS.toml", type=Path)
+    add_common(parser)
+    parser.set_defaults(handle=_handle)
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """The options of every verb that runs a settings file."""
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="change a setting, as in --set algorithm.lr=0.05",
+        help="change a setting, as in --set run.rounds=50",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
     parser.add_argument("--format", choices=("table", "json"), default="table")
-    parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:

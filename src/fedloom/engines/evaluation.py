@@ -3,8 +3,9 @@
 A metric that is a mean over rows is taken at each client, on its test rows where it has some, and
 then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
 standard deviation. Others belong to the federation as a whole: the objective on training rows and
-its gap, the distance to a known optimum, the share of zeros in the hub's model, and the AUC over
-all clients' rows, which exists even where each client has one class only.
+its gap, the distance of the hub's model to a known optimum (plain, or relative to the optimum's
+norm as "optimality"), its share of zeros, and the AUC over all clients' rows, which exists even
+where each client has one class only.
 """
 
 import math
@@ -25,7 +26,8 @@ Array = Any
 Tree = Any
 RowFunction = Callable[[Tree, Any], Array]  # (model, rows) -> a number for each row
 
-OF_THE_WHOLE = ("auc", "objective", "gap", "distance", "sparsity")
+NEED_OPTIMUM = ("gap", "distance", "optimality")
+OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
 
 
 class Wanted(NamedTuple):
@@ -61,7 +63,7 @@ def choose(
                 f"metrics must be among {', '.join((*known, *OF_THE_WHOLE))}; got {name!r}. "
                 f"Choose one of these, or pass a function: metrics={{{name!r}: function}}."
             )
-        if name in ("gap", "distance") and not has_optimum:
+        if name in NEED_OPTIMUM and not has_optimum:
             raise ParameterError(
                 f"metric {name!r} needs a known optimum; none was given. "
                 f"Pass optimum=..., a model or its vector."
@@ -147,8 +149,10 @@ def summarise(
         elif name == "gap" and optimum is not None:
             row[name] = objective(raw, federation) - optimum.value
         elif name == "distance" and optimum is not None:
-            scale = np.linalg.norm(optimum.vector)
-            row[name] = float(np.linalg.norm(vector - optimum.vector) / (scale or 1.0))
+            row[name] = float(np.linalg.norm(vector - optimum.vector))
+        elif name == "optimality" and optimum is not None:
+            distance = np.linalg.norm(vector - optimum.vector)
+            row[name] = float(distance / np.linalg.norm(optimum.vector))
     return row
 
 

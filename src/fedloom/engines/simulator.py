@@ -19,6 +19,7 @@ from fedloom.engines import block, evaluation, keys, wire
 from fedloom.engines.block import State
 from fedloom.engines.mapping import Plan
 from fedloom.engines.progress import Progress, progress_for
+from fedloom.engines.reference import Reference
 from fedloom.engines.result import Result, to_host
 from fedloom.errors import DivergedError, ParameterError
 from fedloom.federation import Federation, assemble
@@ -62,7 +63,8 @@ def simulate(
         metrics: Names, or a mapping from a name to a function `(model, rows)` that returns a number
             for each row; None: the problem's own.
         precision: "float32" or "float64".
-        optimum: A known solution (a model or its vector), for the metrics "gap" and "distance".
+        optimum: A known solution (from `fl.reference`, a model, or its vector), for the metrics
+            "gap", "distance" and "optimality".
         resume: A result to go on from, up to `rounds` rounds in all.
         devices: Over how many local devices the cohort is divided; None: all there are.
         progress: Whether to show a bar; None: where standard error is a terminal.
@@ -150,6 +152,8 @@ class _Run:
         self.optimum: evaluation.Optimum | None = None
         if optimum is None:
             return
+        if isinstance(optimum, Reference):
+            optimum = optimum.vector
         vector = optimum if np.ndim(optimum) == 1 else fed.layout.ravel(optimum)
         if np.shape(vector) != (fed.layout.size,):
             raise ParameterError(

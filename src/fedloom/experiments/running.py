@@ -5,6 +5,8 @@ import platform
 from datetime import datetime
 from pathlib import Path
 
+from fedloom.engines.evaluation import NEED_OPTIMUM
+from fedloom.engines.reference import reference
 from fedloom.engines.result import Result
 from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError
@@ -16,12 +18,11 @@ _PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
 
 def run(settings: Settings, out: Path, *, progress: bool | None = None) -> Result:
     """Simulate what the settings say; the folder is written even where the run diverges."""
-    clients = settings.clients()
-    options = settings.run.options()
+    algorithm, clients, options = settings.algorithm, settings.clients(), settings.run.options()
+    if set(options["metrics"] or ()) & set(NEED_OPTIMUM):
+        options["optimum"] = reference(settings.problem, clients)
     try:
-        result = simulate(
-            settings.algorithm, settings.problem, clients, progress=progress, **options
-        )
+        result = simulate(algorithm, settings.problem, clients, progress=progress, **options)
     except DivergedError as error:
         keep(error.result, settings, out)
         raise

@@ -1,10 +1,13 @@
-"""Settings files: a run written down in TOML.
+"""Settings files: a run, or a comparison of several methods, written down in TOML.
 
-[data]         name or path of a dataset, and options of its reader
-[partition]    scheme, and its parameters: who holds what
-[problem]      kind, and its parameters: what is optimised
-[algorithm]    key, and its parameters: how
-[run]          rounds, batch size, seed, ...
+    [data]         name or path of a dataset, and options of its reader
+    [partition]    scheme, and its parameters: who holds what
+    [problem]      kind, and its parameters: what is optimised
+    [algorithm]    key, and its parameters: how; [[algorithm]] several times to compare methods
+    [run]          rounds, batch size, seed, ...
+    [compare]      seeds, metric, target, ...
+
+The data named "synthetic" are made, not read, and come with their division over clients.
 """
 
 import tomllib
@@ -17,11 +20,13 @@ from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.hints import closest
-from fedloom.parameters import Rule, anything, at_least, one_of, param, parametrised
+from fedloom.parameters import Rule, anything, at_least, flag, one_of, param, parametrised
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
-_TABLES = ("data", "partition", "problem", "algorithm", "run")
+_TABLES = ("data", "partition", "problem", "algorithm", "run", "compare")
+_NEEDED = ("data", "problem", "algorithm")
+_MADE = "synthetic"
 _batch_rule = Rule(
     lambda v: v == "full" or at_least(1).holds(v), 'a whole number >= 1, or "full"', 32
 )
@@ -47,28 +52,54 @@ class RunSettings:
         return {name: getattr(self, name) for name in names} | {"batch_size": batch_size}
 
 
+@parametrised
+class CompareSettings:
+    """How methods are compared."""
+
+    seeds: int = param(at_least(1), "number of seeds, from the run's own on", default=1)
+    metric: str | None = param(anything, "what is compared; none: the main metric", default=None)
+    target: float | None = param(anything, "a value whose first round is reported", default=None)
+    log: bool = param(flag, "whether the picture's vertical axis is logarithmic", default=False)
+    title: str = param(anything, "title of the picture", default="")
+
+
 class Settings(NamedTuple):
     """A settings file, read and checked; data are loaded when they are asked for."""
 
     tables: dict[str, Any]  # as read, overrides included
     place: Place
-    algorithm: Algorithm
+    algorithms: dict[str, Algorithm]  # by name
     problem: Problem
     run: RunSettings
+    compare: CompareSettings
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The method, where there is one."""
+        if len(self.algorithms) != 1:
+            raise (self.place / "algorithm").error(
+                f"`fedloom run` takes one method; got {', '.join(self.algorithms)}. "
+                f"Use `fedloom compare`."
+            )
+        return next(iter(self.algorithms.values()))
 
     def clients(self) -> Clients:
         """Load the data and divide them."""
         loading = dict(self.tables["data"])
         source = loading.pop("name", None) or loading.pop("path", None)
+        place = self.place / "data"
         if source is None:
-            raise (self.place / "data").error("needs name or path. Add name = 'digits'.")
-        dividing = dict(self.tables["partition"])
+            raise place.error("needs name or path. Add name = 'digits'.")
+        try:
+            if source == _MADE:
+                return data.synthetic(**loading)
+            dataset = data.load(source, **loading)
+        except TypeError as error:
+            raise place.error(f"{error}. Remove or correct the option.") from error
+        dividing = dict(self.tables.get("partition", {}))
         options = {key: dividing.pop(key) for key in ("seed", "test_fraction") if key in dividing}
         scheme = building.scheme(dividing, self.place / "partition")
-        try:
-            return data.partition(data.load(source, **loading), scheme, **options)
-        except TypeError as error:
-            raise (self.place / "data").error(f"{error}. Remove the option.") from error
+        return data.partition(dataset, scheme, **options)
 
 
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
@@ -96,16 +127,31 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
             raise (place / name).error(
                 f"is not a table of a settings file. {closest(name, _TABLES)}"
             )
-    for name in _TABLES[:-1]:
-        if not isinstance(tables.get(name), dict):
+    for name in _NEEDED:
+        if not tables.get(name):
             raise place.error(f"needs a table [{name}]. Add it.")
     return Settings(
         tables,
         place,
-        building.algorithm(tables["algorithm"], place / "algorithm"),
+        _algorithms(tables["algorithm"], place / "algorithm"),
         building.problem(tables["problem"], place / "problem"),
         building.construct(RunSettings, tables.get("run", {}), place / "run"),
+        building.construct(CompareSettings, tables.get("compare", {}), place / "compare"),
     )
+
+
+def _algorithms(tables: Any, place: Place) -> dict[str, Algorithm]:
+    """The methods by name: the name they are given, or their key."""
+    methods: dict[str, Algorithm] = {}
+    for table in tables if isinstance(tables, list) else [tables]:
+        parameters = dict(table) if isinstance(table, dict) else table
+        name = parameters.pop("name", None) if isinstance(parameters, dict) else None
+        method = building.algorithm(parameters, place)
+        name = name or table["key"]
+        if name in methods:
+            raise place.error(f"there are two methods named {name!r}. Add name = ... to one.")
+        methods[name] = method
+    return methods
 
 
 def _set(tables: dict[str, Any], override: str) -> None:
@@ -116,13 +162,11 @@ def _set(tables: dict[str, Any], override: str) -> None:
         raise SettingsError(
             f"--set must be table.key=value; got {override!r}. Try --set algorithm.lr=0.1."
         )
-    table = tables
+    table: Any = tables
     for part in path:
         table = table.setdefault(part, {})
         if not isinstance(table, dict):
-            raise SettingsError(
-                f"--set {override}: {part} is a value, not a table. Check the name."
-            )
+            raise SettingsError(f"--set {override}: {part} is no single table. Edit the file.")
     try:
         table[key] = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,11 +1,14 @@
-"""Curves of a metric against rounds or bytes, for several results."""
+"""Curves of metrics against rounds, bytes or seconds, for several methods and seeds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedloom.engines.result import Result
 from fedloom.files import write_file
+from fedloom.hints import needs
 
 # Okabe and Ito's palette: told apart by colour-blind readers, and in grey by the line styles.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -14,42 +17,48 @@ _AXES = {"round": "round", "bytes_up": "bytes sent by clients", "seconds": "seco
 
 
 def curves(
-    results: Mapping[str, Result],
+    results: Mapping[str, Result | Sequence[Result]],
     path: str | Path,
     *,
     metrics: tuple[str, ...],
     against: str = "round",
+    log: bool = False,
     title: str = "",
 ) -> None:
-    """Draw one panel a metric and one line a result; the suffix of `path` chooses PNG or SVG."""
-    import matplotlib
+    """Draw one panel a metric and one line a method; the suffix of `path` chooses PNG or SVG.
 
-    matplotlib.use("Agg", force=False)
-    import matplotlib.pyplot as plt
+    Where a method has several results, one a seed, the line is their mean and the band reaches from
+    the smallest to the largest.
+    """
+    needs("matplotlib", "plot")
+    from matplotlib.figure import Figure
 
-    figure, panels = plt.subplots(
-        1, len(metrics), figsize=(5.2 * len(metrics), 3.6), layout="constrained", squeeze=False
-    )
-    for panel, metric in zip(panels[0], metrics, strict=True):
-        for i, (name, result) in enumerate(results.items()):
-            rows = [row for row in result.rows if metric in row]
-            panel.plot(
-                [row[against] for row in rows],
-                [row[metric] for row in rows],
-                STYLES[i % len(STYLES)],
-                color=COLOURS[i % len(COLOURS)],
-                label=name,
-                linewidth=2,
-            )
-        _dress(panel, _AXES.get(against, against), metric.replace("_", ", "))
-    panels[0][0].legend(frameon=False)
+    figure = Figure(figsize=(5.2 * len(metrics), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(metrics), squeeze=False)[0]
+    for panel, metric in zip(panels, metrics, strict=True):
+        for i, (name, runs) in enumerate(results.items()):
+            x, y = _series([runs] if isinstance(runs, Result) else runs, metric, against)
+            style = {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
+            panel.plot(x, y.mean(0), label=name, linewidth=2, **style)
+            if len(y) > 1:
+                panel.fill_between(x, y.min(0), y.max(0), color=style["color"], alpha=0.15, lw=0)
+        _dress(panel, _AXES.get(against, against), metric.replace("_", ", "), log)
+    panels[0].legend(frameon=False)
     figure.suptitle(title, fontsize=11)
     path = Path(path)
     write_file(path, lambda temporary: figure.savefig(temporary, format=path.suffix[1:], dpi=150))
-    plt.close(figure)
 
 
-def _dress(panel: Any, x: str, y: str) -> None:
+def _series(runs: Sequence[Result], metric: str, against: str) -> tuple[np.ndarray, np.ndarray]:
+    """Where the runs were evaluated, and their metrics there; a run that ended early cuts all."""
+    rows = list(zip(*([r for r in run.rows if metric in r] for run in runs), strict=False))
+    x = np.array([np.mean([row[against] for row in at]) for at in rows])
+    return x, np.array([[row[metric] for row in at] for at in rows]).T
+
+
+def _dress(panel: Any, x: str, y: str, log: bool) -> None:
     panel.set(xlabel=x, ylabel=y)
+    if log:
+        panel.set_yscale("log")
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(alpha=0.3)

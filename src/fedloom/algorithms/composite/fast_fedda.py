@@ -1,0 +1,141 @@
+"""Fast-FedDA: dual averaging for strongly convex losses.
+
+Bao, Crawshaw, Luo, Liu. Fast composite optimization and statistical recovery in federated learning.
+ICML 2022, Algorithm 2.
+
+    primal(G, X, e, c) = argmin_v <G/e, v> + g(v) + (mu/4) mean_{past} |v - v_s|^2
+                                  + (gamma / (2e)) |v - x0|^2
+                       = prox_{g/B}(-A/B),  A = G/e - (mu/2) X/c - gamma x0/e,  B = mu/2 + gamma/e
+    client i    G_i = G, X_i = X, v = w;  K times:
+                    G_i <- G_i + g_i(v);  e <- e + 1;  v <- primal(G_i, X_i, e, c);
+                    X_i <- X_i + v;  c <- c + 1
+    hub         G, X <- the means of G_i, X_i;   w = primal(G, X, e, c)
+
+G is the sum of all gradients and X that of all models, c terms, since the start.
+
+Differs from the paper: the count. The released program divides X by e and also adds the hub's model
+to X in every round, K + 1 terms for a divisor that grows by K; its limit minimises
+f + g - (mu / (4K)) |w|^2 instead of f + g. `count = "consistent"` divides by the number of terms;
+`count = "released"` does what the program does. The model w is not sent: clients compute it from G
+and X as the hub does. The starting point x0 is sent once, in the opening.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+
+from fedloom.cohorts import everyone, uniform
+from fedloom.local import repeat
+from fedloom.parameters import at_least, at_least_zero, one_of, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class Sums(NamedTuple):
+    """All gradients and all models so far, and the number of steps: what hub and clients share."""
+
+    gradients: Array  # G
+    models: Array  # X
+    steps: Array  # e
+
+
+class FastFedDAHub(NamedTuple):
+    """The sums, and the starting point."""
+
+    sums: Sums
+    start: Array
+
+
+class FastFedDAClient(NamedTuple):
+    """The starting point, which every step refers to."""
+
+    start: Array
+
+
+@algorithm
+class FastFedDA(Algorithm):
+    """Dual averaging with steps that fall like 1 / (mu e)."""
+
+    takes_regulariser: ClassVar[bool] = True
+
+    mu: float = param(positive, "strong convexity of the losses")
+    gamma: float = param(at_least_zero, "weight of the pull towards the start", default=1.0)
+    local_steps: int = param(at_least(1), "local steps a round", default=5)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients asked in a round", default=None
+    )
+    count: str = param(
+        one_of("consistent", "released"),
+        "divide the sum of models by its number of terms, or as the released program does",
+        default="consistent",
+    )
+
+    def init_hub(self, fed: Any, key: Array, /) -> FastFedDAHub:
+        """Sums that hold the starting point."""
+        start = fed.init_model(key)
+        zero = jnp.zeros((), start.dtype)
+        return FastFedDAHub(Sums(jnp.zeros_like(start), start, zero), start)
+
+    def init_client(self, f: Any, key: Array, /) -> FastFedDAClient:
+        """Nothing known yet."""
+        return FastFedDAClient(f.zeros())
+
+    def opening(self, hub: FastFedDAHub, fed: Any, key: Array, /) -> Round:
+        """Tell everyone where the run starts."""
+        yield ask(self.meet, hub.start, to=everyone(fed.n))
+        return hub, ()
+
+    def meet(
+        self, client: FastFedDAClient, start: Array, f: Any, key: Array, /
+    ) -> tuple[FastFedDAClient, tuple[()]]:
+        """Remember the starting point."""
+        return FastFedDAClient(start), ()
+
+    def round(self, hub: FastFedDAHub, fed: Any, key: Array, /) -> Round:
+        """Local steps at a cohort, then the means of both sums."""
+        changes = yield ask(self.train, hub.sums, to=uniform(key, fed.n, self.cohort))
+        change = changes.average(fed.weights)
+        sums = Sums(
+            hub.sums.gradients + change.gradients,
+            hub.sums.models + change.models,
+            hub.sums.steps + self.local_steps,
+        )
+        if self.count == "released":
+            sums = sums._replace(models=sums.models + self._hub_model(sums, hub.start, fed))
+        return FastFedDAHub(sums, hub.start), ()
+
+    def train(
+        self, client: FastFedDAClient, sums: Sums, f: Any, key: Array, /
+    ) -> tuple[FastFedDAClient, Sums]:
+        """K steps; the reply is how the sums changed."""
+
+        def step(state: tuple[Sums, Array], key: Array) -> tuple[Sums, Array]:
+            inner, v = state
+            gradients, steps = inner.gradients + f.grad(v, key), inner.steps + 1
+            v = self._primal(Sums(gradients, inner.models, steps), steps, client.start, f)
+            return Sums(gradients, inner.models + v, steps), v
+
+        first = self._hub_model(sums, client.start, f)
+        last, _ = repeat(step, (sums, first), key, self.local_steps)
+        return client, Sums(
+            last.gradients - sums.gradients, last.models - sums.models, last.steps - sums.steps
+        )
+
+    def model(self, hub: FastFedDAHub, fed: Any, /) -> Array:
+        """The model of the sums."""
+        return self._hub_model(hub.sums, hub.start, fed)
+
+    def _hub_model(self, sums: Sums, start: Array, known: Any) -> Array:
+        """The model between two rounds; X then has one term more than there were steps."""
+        terms = sums.steps if self.count == "released" else sums.steps + 1
+        steps = jnp.maximum(sums.steps, 1)
+        model = self._primal(sums._replace(steps=steps), jnp.maximum(terms, 1), start, known)
+        return jnp.where(sums.steps > 0, model, start)
+
+    def _primal(self, sums: Sums, terms: Array, start: Array, known: Any) -> Array:
+        """`known` is the hub's or the client's door to the proximal map of g."""
+        linear = sums.gradients / sums.steps - self.mu / 2 * sums.models / terms
+        linear = linear - self.gamma * start / sums.steps
+        curvature = self.mu / 2 + self.gamma / sums.steps
+        return known.prox(-linear / curvature, 1 / curvature)

@@ -1,0 +1,63 @@
+"""FedMid: federated mirror descent, in its Euclidean form.
+
+Yuan, Zaheer, Reddi. Federated composite optimization. ICML 2021, Algorithm 1.
+
+    client i    w_i = w;  K times:  w_i <- prox_{lr g}(w_i - lr g_i(w_i))
+    hub         w <- prox_{server_lr lr K g}(w + server_lr mean_i (w_i - w))
+
+The mean of sparse models is dense, and unlike clients pull it away from the optimum: this is the
+baseline that the composite family improves on.
+
+Differs from the paper: none for the default. The released code scales the hub's proximal map by the
+client steps that have elapsed, as here; other implementations leave it out (server_prox = false).
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+from fedloom.cohorts import uniform
+from fedloom.local import repeat
+from fedloom.parameters import at_least, flag, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class FedMidHub(NamedTuple):
+    """The global model."""
+
+    model: Array
+
+
+@algorithm
+class FedMid(Algorithm):
+    """Averaging of proximal gradient clients."""
+
+    takes_regulariser: ClassVar[bool] = True
+
+    lr: float = param(positive, "step size of the local steps")
+    local_steps: int = param(at_least(1), "local steps a round", default=5)
+    server_lr: float = param(positive, "step size of the hub", default=1.0)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients asked in a round", default=None
+    )
+    server_prox: bool = param(flag, "whether the hub applies a proximal map too", default=True)
+
+    def init_hub(self, fed: Any, key: Array, /) -> FedMidHub:
+        """A fresh model."""
+        return FedMidHub(fed.init_model(key))
+
+    def round(self, hub: FedMidHub, fed: Any, key: Array, /) -> Round:
+        """Proximal steps at a cohort, then the mean, then the hub's proximal map."""
+        changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
+        model = hub.model + self.server_lr * changes.average(fed.weights)
+        if self.server_prox:
+            model = fed.prox(model, self.server_lr * self.lr * self.local_steps)
+        return FedMidHub(model), ()
+
+    def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+        """K proximal gradient steps; the reply is the change of the model."""
+
+        def step(w: Array, key: Array) -> Array:
+            return f.prox(w - self.lr * f.grad(w, key), self.lr)
+
+        return client, repeat(step, model, key, self.local_steps) - model

@@ -1,0 +1,124 @@
+"""Comparing methods: fairness, tables, targets, pictures and the reproductions."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom.cli.main import main
+from fedloom.cli.reproduce import available
+from fedloom.experiments import settings
+
+SETTINGS = """
+[data]
+name = "synthetic"
+alpha = 1.0
+beta = 1.0
+clients = 4
+samples = 20
+features = 3
+
+[problem]
+kind = "logistic"
+l2 = 0.1
+regulariser = { kind = "l1", strength = 0.01 }
+
+[[algorithm]]
+key = "decoupled_prox"
+lr = 1.0
+
+[[algorithm]]
+name = "mirror"
+key = "fedmid"
+lr = 1.0
+
+[run]
+rounds = 40
+batch_size = "full"
+precision = "float64"
+metrics = ["optimality", "loss"]
+
+[compare]
+seeds = 2
+target = 1e-3
+log = true
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "compare.toml"
+    path.write_text(SETTINGS)
+    return path
+
+
+def test_compare_prints_a_row_for_each_method_and_draws(file, tmp_path, capsys):
+    assert main(["compare", str(file), "--out", str(tmp_path / "o"), "--format", "json"]) == 0
+    exact, mirror = json.loads(capsys.readouterr().out)
+    assert exact["method"] == "decoupled_prox" and mirror["method"] == "mirror"
+    assert exact["optimality"] < 1e-3 < mirror["optimality"]
+    assert exact["reached"] == "2 of 2" and mirror["reached"] == "0 of 2"
+    assert exact["rounds to target"] <= 40 and mirror["rounds to target"] is None
+    assert (tmp_path / "o" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    kept = fl.load(tmp_path / "o" / "mirror" / "seed-1")
+    assert kept.final["optimality"] == pytest.approx(mirror["optimality"])
+    assert main(["compare", str(file), "--out", str(tmp_path / "o")]) == 0
+    assert "After 40 rounds, 2 seeds" in capsys.readouterr().out
+
+
+def test_run_refuses_several_methods(file, capsys):
+    assert main(["run", str(file)]) == 2
+    assert "takes one method; got decoupled_prox, mirror" in capsys.readouterr().err
+
+
+def test_two_methods_of_one_name_are_refused(tmp_path, capsys):
+    path = tmp_path / "twice.toml"
+    path.write_text(SETTINGS.replace('name = "mirror"', "").replace("fedmid", "decoupled_prox"))
+    assert main(["compare", str(path)]) == 2
+    assert "two methods named 'decoupled_prox'" in capsys.readouterr().err
+
+
+def test_a_method_that_diverges_does_not_end_the_comparison():
+    rng = np.random.default_rng(0)
+    clients = fl.data.from_arrays([(rng.normal(size=(9, 3)), rng.normal(size=9))] * 2)
+    methods = {"wild": fl.algorithms.FedAvg(lr=1e30), "tame": fl.algorithms.FedAvg(lr=0.1)}
+    comparison = fl.compare(methods, fl.problems.LeastSquares(), clients, rounds=20, seeds=(0, 1))
+    wild, tame = comparison.table()
+    assert wild["method"] == "wild (2 of 2 diverged)"
+    assert tame["loss"] < 1
+
+
+def test_every_method_sees_the_same_batches():
+    """The first round of FedAvg and of FedProx without its pull are the same, seed by seed."""
+    rng = np.random.default_rng(0)
+    parts = [(rng.normal(size=(9, 3)), rng.integers(0, 2, 9)) for _ in range(3)]
+    methods = {"a": fl.algorithms.FedAvg(lr=0.1), "b": fl.algorithms.FedProx(lr=0.1, mu=0)}
+    runs = fl.compare(
+        methods, fl.problems.Logistic(), fl.data.from_arrays(parts), rounds=3, batch_size=2,
+        seeds=(0, 1),
+    ).results  # fmt: skip
+    for one, other in zip(runs["a"], runs["b"], strict=True):
+        np.testing.assert_allclose(one.model, other.model, rtol=1e-5)
+    assert not np.allclose(runs["a"][0].model, runs["a"][1].model)
+
+
+@pytest.mark.parametrize("name", available())
+def test_the_settings_of_every_reproduction_are_valid(name):
+    chosen = settings.read(available()[name])
+    assert chosen.algorithms and chosen.run.rounds >= 100
+
+
+def test_reproduce_shows_what_there_is_and_runs_it(tmp_path, capsys):
+    assert main(["reproduce"]) == 0
+    assert "composite-full-gradients" in capsys.readouterr().out
+    small = ["--set", "run.rounds=5", "--set", "data.samples=20", "--set", "data.clients=3"]
+    arguments = ["reproduce", "composite-full-gradients", "--out", str(tmp_path), *small]
+    assert main(arguments) == 0
+    assert "fast_fedda" in capsys.readouterr().out
+    assert main(["reproduce", "composite"]) == 2
+
+
+def test_reproductions_travel_with_the_package():
+    assert all(Path(path).is_relative_to(Path(fl.__file__).parent) for path in available().values())
