@@ -141,6 +141,7 @@ class Algorithm:
     """
 
     __parametrised__: ClassVar[bool] = True
+    takes: ClassVar[str] = "smooth"  # the kind of problem that the method is for
     takes_regulariser: ClassVar[bool] = False  # whether the method heeds the problem's g
 
     def init_hub(self, fed: Any, key: Array, /) -> Tree:

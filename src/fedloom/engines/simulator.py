@@ -294,6 +294,12 @@ class _Run:
 
 
 def _check_fit(algorithm: Algorithm, problem: Problem) -> None:
+    if algorithm.takes != problem.kind:
+        raise ParameterError(
+            f"{type(algorithm).__name__} is for {algorithm.takes} problems, and "
+            f"{type(problem).__name__} is a {problem.kind} one. "
+            f"`fedloom list algorithms` says which methods are for which problems."
+        )
     if not algorithm.takes_regulariser and not isinstance(problem.regulariser, Zero):
         name = type(algorithm).__name__
         raise ParameterError(

@@ -31,7 +31,7 @@ class Problem:
     """Base of the problems with a mean loss over rows."""
 
     __parametrised__: ClassVar[bool] = True
-    kind: ClassVar[str] = "smooth"  # which algorithms fit: see the catalogue
+    kind: ClassVar[str] = "smooth"  # algorithms that take this kind fit
     l2: float
     regulariser: Regulariser
     weights: str
