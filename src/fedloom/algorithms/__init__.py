@@ -9,6 +9,7 @@ from fedloom.algorithms.composite.fedadmm import FedADMM
 from fedloom.algorithms.composite.feddr import FedDR
 from fedloom.algorithms.composite.feddualavg import FedDualAvg
 from fedloom.algorithms.composite.fedmid import FedMid
+from fedloom.algorithms.wrappers import Private, Unreliable
 
 __all__ = [
     "DecoupledProx",
@@ -19,5 +20,7 @@ __all__ = [
     "FedDualAvg",
     "FedMid",
     "FedProx",
+    "Private",
     "Scaffold",
+    "Unreliable",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from fedloom.data.clients import Clients
-from fedloom.engines import block, evaluation, keys, wire
+from fedloom.engines import block, evaluation, keys, privacy, wire
 from fedloom.engines.block import State
 from fedloom.engines.mapping import Plan
 from fedloom.engines.progress import Progress, progress_for
@@ -136,6 +136,7 @@ class _Run:
         self.bytes_down = self.bytes_up = 0
         self.seconds = 0.0
         self.status = "done"
+        self.spent = privacy.ledger(algorithm, federation)
         self.about = {
             "algorithm": repr(algorithm),
             "problem": repr(problem),
@@ -143,6 +144,7 @@ class _Run:
             "batch_size": batch_size,
             "seed": seed,
             "precision": precision,
+            **privacy.statement(algorithm),
         }
 
     def know(self, optimum: Any) -> None:
@@ -283,7 +285,7 @@ class _Run:
         }
         row |= evaluation.summarise(
             raw, self.client_metrics, self.federation, self.wanted, self.optimum
-        )
+        ) | self.spent(self.state.round)
         self.rows.append(row)
         self.info.append(info)
 

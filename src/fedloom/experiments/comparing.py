@@ -84,6 +84,8 @@ def _row(name: str, runs: list[Result], metric: str, target: float | None) -> di
         "bytes down": int(statistics.fmean(run.final["bytes_down"] for run in runs)),
         "seconds": statistics.fmean(run.final["seconds"] for run in runs),
     }
+    if "epsilon" in runs[0].final:
+        row["epsilon"] = runs[0].final["epsilon"]
     if target is not None:
         reached = [_reached(run, metric, target) for run in runs]
         known = [row for row in reached if row is not None]

@@ -4,6 +4,7 @@
     [partition]    scheme, and its parameters: who holds what
     [problem]      kind, and its parameters: what is optimised
     [algorithm]    key, and its parameters: how; [[algorithm]] several times to compare methods
+    [[wrapper]]    kind, and its parameters: private or unreliable clients, around every method
     [run]          rounds, batch size, seed, ...
     [compare]      seeds, metric, target, ...
 
@@ -24,7 +25,7 @@ from fedloom.parameters import Rule, anything, at_least, flag, one_of, param, pa
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
-_TABLES = ("data", "partition", "problem", "algorithm", "run", "compare")
+_TABLES = ("data", "partition", "problem", "algorithm", "wrapper", "run", "compare")
 _NEEDED = ("data", "problem", "algorithm")
 _MADE = "synthetic"
 _batch_rule = Rule(
@@ -133,7 +134,10 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
     return Settings(
         tables,
         place,
-        _algorithms(tables["algorithm"], place / "algorithm"),
+        {
+            name: building.wrapped(method, tables.get("wrapper", []), place / "wrapper")
+            for name, method in _algorithms(tables["algorithm"], place / "algorithm").items()
+        },
         building.problem(tables["problem"], place / "problem"),
         building.construct(RunSettings, tables.get("run", {}), place / "run"),
         building.construct(CompareSettings, tables.get("compare", {}), place / "compare"),
