@@ -169,7 +169,7 @@ def test_private_refuses_what_it_cannot_promise():
         def count(self, client, model, f, key, /):
             return client, f.size
 
-    with pytest.raises(ProtocolError, match="adds noise to real numbers; reply .* to count is int"):
+    with pytest.raises(ProtocolError, match=r"noise to real numbers; reply .* to count is int"):
         run(Private(Counts(0.1), clip=1, noise=1))
     with pytest.raises(ParameterError, match="Private: clip must be a number > 0; got 0"):
         Private(AVERAGE, clip=0, noise=1)

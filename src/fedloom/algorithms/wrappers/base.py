@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from fedloom.errors import ParameterError
-from fedloom.parameters import instance_of, param
 from fedloom.protocol import Algorithm, Round, relay
 
 Array = Any
@@ -55,11 +54,6 @@ class Wrapper(Algorithm):
     def client_methods(self) -> tuple[str, ...]:
         """The names that the inner method asks for."""
         return self.inner.client_methods()
-
-
-def inner_param() -> Any:
-    """The field for the method inside."""
-    return param(instance_of(Algorithm), "the method inside")
 
 
 def check_horizontal(wrapper: Wrapper) -> None:

@@ -1,6 +1,6 @@
 """Differential privacy for whole clients: replies are clipped, and Gaussian noise is added.
 
-    client     r <- r min(1, clip / |r|)              r: the whole reply as one vector, |.| its length
+    client     r <- r min(1, clip / |r|)              r: the whole reply as one vector
     at = "hub" (central; the hub is trusted, and what it publishes is private)
     hub        R = (sum_S r_i + N(0, (noise clip)^2 I)) / |S|
                the inner method gets R as the reply of every client of S
@@ -39,9 +39,9 @@ import jax
 import jax.numpy as jnp
 
 from fedloom import draws
-from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal, inner_param
+from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal
 from fedloom.errors import ParameterError, ProtocolError
-from fedloom.parameters import Rule, at_least_zero, between, one_of, param, positive
+from fedloom.parameters import Rule, at_least_zero, between, instance_of, one_of, param, positive
 from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay
 
 Array = Any
@@ -57,7 +57,7 @@ _secret = Rule(lambda v: isinstance(v, tuple) and len(v) == _WORDS, "not for set
 class Private(Wrapper):
     """Clipping and Gaussian noise, around any horizontal method."""
 
-    inner: Algorithm = inner_param()
+    inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     clip: float = param(positive, "the largest length of a client's reply")
     noise: float = param(at_least_zero, "standard deviation of the noise, in units of clip")
     delta: float = param(between(0, 1), "at which delta epsilon is computed", default=1e-5)
@@ -157,7 +157,7 @@ def sealed(method: Algorithm) -> Algorithm:
     if isinstance(method, Private):
         words = struct.unpack(f"{_WORDS}H", os.urandom(2 * _WORDS))
         changes["secret"] = tuple(map(float, words))
-    return dataclasses.replace(method, **changes)
+    return dataclasses.replace(method, **changes)  # type: ignore[type-var]
 
 
 def _check_real(method: str, reply: Tree) -> None:

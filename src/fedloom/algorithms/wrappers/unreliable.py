@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from fedloom import draws
-from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal, inner_param
-from fedloom.parameters import fraction, param
+from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal
+from fedloom.parameters import fraction, instance_of, param
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, algorithm, relay
 
 Array = Any
@@ -30,7 +30,7 @@ _AWAY, _LATE = 0xA4A1, 0x1A7E  # folded into the round's key, beside what the in
 class Unreliable(Wrapper):
     """Random drop-outs and stragglers, around any horizontal method."""
 
-    inner: Algorithm = inner_param()
+    inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     drop: float = param(fraction, "probability that a client is away for a round", default=0.0)
     late: float = param(
         fraction, "probability that a reply misses the deadline, its work being done", default=0.0
