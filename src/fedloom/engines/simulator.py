@@ -146,6 +146,8 @@ class _Run:
             "precision": precision,
             **privacy.statement(algorithm),
         }
+        if clients.preparation is not None:
+            self.about["preparation"] = clients.preparation.as_dict()
 
     def know(self, optimum: Any) -> None:
         """Choose the metrics; those of a known optimum need its vector and value."""

@@ -8,6 +8,8 @@
     [run]          rounds, batch size, seed, ...
     [compare]      seeds, metric, target, ...
 
+Data of your own have `sites`, a folder or pattern with a file for each site, and `label`; they are
+divided already, so there is no [partition].
 The data named "synthetic" are made, not read, and come with their division over clients.
 """
 
@@ -22,6 +24,7 @@ from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.hints import closest
 from fedloom.parameters import Rule, anything, at_least, flag, one_of, param, parametrised
+from fedloom.preparation import SiteFiles
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
@@ -87,10 +90,12 @@ class Settings(NamedTuple):
     def clients(self) -> Clients:
         """Load the data and divide them."""
         loading = dict(self.tables["data"])
+        if "sites" in loading:
+            return self._site_files().clients()
         source = loading.pop("name", None) or loading.pop("path", None)
         place = self.place / "data"
         if source is None:
-            raise place.error("needs name or path. Add name = 'digits'.")
+            raise place.error("needs name, path or sites. Add name = 'digits'.")
         try:
             if source == _MADE:
                 return data.synthetic(**loading)
@@ -101,6 +106,13 @@ class Settings(NamedTuple):
         options = {key: dividing.pop(key) for key in ("seed", "test_fraction") if key in dividing}
         scheme = building.scheme(dividing, self.place / "partition")
         return data.partition(dataset, scheme, **options)
+
+    def _site_files(self) -> SiteFiles:
+        if "partition" in self.tables:
+            raise (self.place / "partition").error(
+                "files of sites are divided already. Remove this table, or put a name in [data]."
+            )
+        return building.construct(SiteFiles, self.tables["data"], self.place / "data")
 
 
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
