@@ -71,6 +71,7 @@ def statement(algorithm: Algorithm) -> dict[str, Any]:
         "privacy": {
             "kind": whom[layer.at],
             "neighbours": "the rows of one client replaced by any others",
+            "not covered": "metrics, and the counts and sums by which tables were prepared",
             "delta": float(layer.delta),
             "clip": float(layer.clip),
             "noise": float(layer.noise),
