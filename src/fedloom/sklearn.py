@@ -4,12 +4,13 @@
     model.predict_proba(X_new)
 
 `sites` says to whom each row belongs. Any method of the catalogue for smooth problems works, by its
-key or as an object. Features are taken as they are: standardise them beforehand, as for other
-linear models.
+key or as an object. Features are standardised by the mean and deviation over all rows, which are
+what the sums of the sites give (`fedloom.preparation` has the exchanges).
 """
 
 from typing import Any, Self
 
+import jax
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -40,6 +41,7 @@ class _Federated(BaseEstimator):
         problem: Problem | None = None,
         rounds: int = 100,
         batch_size: int | None = 32,
+        standardise: bool = True,
         random_state: int | None = 0,
     ):
         self.algorithm = algorithm
@@ -47,6 +49,7 @@ class _Federated(BaseEstimator):
         self.problem = problem
         self.rounds = rounds
         self.batch_size = batch_size
+        self.standardise = standardise
         self.random_state = random_state
 
     def _train(
@@ -59,8 +62,12 @@ class _Federated(BaseEstimator):
         check_consistent_length(x, sites)
         self.sites_, owners = np.unique(sites, return_inverse=True)
         order = np.argsort(owners, kind="stable")
+        self.mean_, self.scale_ = np.zeros(x.shape[1]), np.ones(x.shape[1])
+        if self.standardise:
+            self.mean_, deviation = x.mean(axis=0), x.std(axis=0)
+            self.scale_ = np.where(deviation > 1e-12 * np.abs(self.mean_), deviation, 1)
         clients = Clients(
-            Rows(x[order], y[order]),
+            Rows(self._standard(x)[order], y[order]),
             np.bincount(owners),
             tuple(map(str, self.sites_.tolist())),
             labels,
@@ -88,11 +95,17 @@ class _Federated(BaseEstimator):
             chosen.setdefault("lr", _RATE)
         return building.construct(cls, chosen, Place(type(self).__name__, "", ("parameters",)))
 
+    def _standard(self, x: np.ndarray) -> np.ndarray:
+        return (x - self.mean_) / self.scale_
+
     def _scores(self, X: Any) -> np.ndarray:
         """What the hub's model says of each row."""
         check_is_fitted(self)
-        x = validate_data(self, X, reset=False, dtype=np.float32)
-        return np.asarray(self.problem_.predict(self.result_.model, x), np.float64)
+        x = self._standard(validate_data(self, X, reset=False, dtype=np.float64))
+        # In double precision a row's score does not depend on the rows around it.
+        with jax.enable_x64(True):
+            model = jax.tree.map(lambda array: array.astype(np.float64), self.result_.model)
+            return np.asarray(self.problem_.predict(model, x))
 
 
 class FederatedClassifier(ClassifierMixin, _Federated):
@@ -105,6 +118,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
             for more than two classes. Scores of any problem are read as logits.
         rounds: How many rounds.
         batch_size: Rows in a stochastic gradient; None: full gradients.
+        standardise: Whether features are standardised before all else.
         random_state: The seed; None: 0.
 
     After `fit`: `classes_`, `sites_`, `n_iter_`, and `result_`, the `fl.Result` with the history
@@ -113,7 +127,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
 
     def fit(self, X: Any, y: Any, sites: Any = None) -> Self:
         """Train; `sites` names the owner of each row, and None is one owner for all."""
-        x, y = validate_data(self, X, y, dtype=np.float32)
+        x, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, places = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -152,7 +166,7 @@ class FederatedRegressor(RegressorMixin, _Federated):
 
     def fit(self, X: Any, y: Any, sites: Any = None) -> Self:
         """Train; `sites` names the owner of each row, and None is one owner for all."""
-        x, y = validate_data(self, X, y, dtype=np.float32, y_numeric=True)
+        x, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         problem = self.problem or LeastSquares(intercept=True)
         self._train(x, np.asarray(y, np.float32), sites, None, problem)
         return self
