@@ -45,6 +45,8 @@ def propose(site: SiteTable, reading: Reading) -> str:
         kind = tables.kind_of(site.source, series, reading)
         columns[name] = {"kind": kind}
         if kind == WORD:
+            if name not in reading.categorical:
+                tables.check_no_key(site.source, series)
             columns[name]["words"] = tables.words_in(site.source, series, "Add it to ignore.")
         elif kind == NUMBER:
             tables.numbers(site.source, series)  # raises where the file lies

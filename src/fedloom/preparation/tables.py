@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_WORDS = 1000  # a column of words with more of them is a key or a text, not a category
+_LEAST_TO_TELL_A_KEY = 20  # rows
 NUMBER, WORD, EMPTY = "number", "word", "empty"
 
 
@@ -116,6 +117,17 @@ def words(series: "pl.Series") -> "pl.Series":
         return text
     whole = series.cast(pl.Int64, strict=False).cast(pl.String)
     return whole.zip_with((series == series.round()).fill_null(False), text)
+
+
+def check_no_key(source: str, series: "pl.Series") -> None:
+    """Refuse a column in which no word occurs twice: the words of categories leave the site."""
+    values = words(series).drop_nulls()
+    if len(values) >= _LEAST_TO_TELL_A_KEY and values.n_unique() == len(values):
+        raise DataError(
+            f"{source}: column {series.name!r} holds another word in each of {len(values)} rows, "
+            f"as names and keys do. Add it to ignore, or to categorical if its words may be known "
+            f"to all."
+        )
 
 
 def words_in(source: str, series: "pl.Series", remedy: str) -> list[str]:
