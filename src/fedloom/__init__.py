@@ -12,7 +12,7 @@ print(result.history)
 import importlib
 from typing import Any
 
-from fedloom import algorithms, data, models, problems
+from fedloom import algorithms, data, models, preparation, problems
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
@@ -33,6 +33,7 @@ __all__ = [
     "load",
     "models",
     "predict",
+    "preparation",
     "problems",
     "reference",
     "simulate",

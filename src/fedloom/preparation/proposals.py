@@ -47,7 +47,9 @@ def propose(site: SiteTable, reading: Reading) -> str:
         if kind == WORD:
             if name not in reading.categorical:
                 tables.check_no_key(site.source, series)
-            columns[name]["words"] = tables.words_in(site.source, series, "Add it to ignore.")
+            columns[name]["words"] = tables.words_in(
+                site.source, series, "Add it to ignore, or to numeric."
+            )
         elif kind == NUMBER:
             tables.numbers(site.source, series)  # raises where the file lies
     return json.dumps({"columns": columns, "label": _label(site, reading)}, ensure_ascii=False)

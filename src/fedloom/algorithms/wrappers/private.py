@@ -26,6 +26,9 @@ occurs k times in a cohort is clipped at clip / k, so that it weighs no more tha
 client's own state never leaves it and is not clipped. Metrics are for the researcher, and are not a
 part of the promise.
 
+Noise is made of floating point numbers of limited precision, whose last digits can say more than
+the mathematics allows; this wrapper does not guard against an adversary who reads those.
+
 Where clients keep controls or duals, clipped replies no longer match them exactly: the wrapped
 method is then an approximation of the private one that a paper would write.
 """
@@ -121,7 +124,7 @@ class Private(Wrapper):
         return Replies(jax.tree.map(everywhere, noisy, replies.value), replies.cohort)
 
     def _with_noise(self, tree: Tree, key: Array) -> Tree:
-        """Gaussian noise on every number, from a generator that is made for secrets."""
+        """Gaussian noise on every number, from threefry under the secret and the exchange's key."""
         high = [jnp.asarray(word).astype(jnp.uint32) << 16 for word in self.secret[::2]]
         low = [jnp.asarray(word).astype(jnp.uint32) for word in self.secret[1::2]]
         words = jnp.stack([h | w for h, w in zip(high, low, strict=True)])
