@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from fedloom.engines.in_process import InProcess
+from fedloom.errors import DataError
 from fedloom.preparation import Preparation, SiteFiles, SiteTable, prepare
 from fedloom.preparation.fitting import Played
 from fedloom.preparation.own_rows import TableProblem
@@ -147,6 +148,31 @@ def test_constant_columns_and_numbers_as_words():
     height, _, flag = prepared.preparation.columns
     assert height.deviation == 1 and abs(prepared.train.x[:, 0]).max() < 1e-15
     assert flag.words == ["2", "3"] and flag.counts == [30, 12]
+
+
+def test_a_column_may_be_empty_at_a_site_and_stand_elsewhere(tmp_path):
+    odd = SOUTH[:, ["sick", "flag", "colour", "height"]].with_columns(
+        height=pl.lit(None), colour=pl.lit(None), flag=pl.lit(float("inf"))
+    )
+    folder = write(tmp_path / "sites", north=NORTH, south=odd)
+    prepared = SiteFiles(str(folder), "sick").clients()
+    gaps = {"height": 12, "flag": 12, "colour": 12}
+    assert prepared.preparation.sites[1]["missing values"] == gaps
+    expected = prepare([site("north", NORTH)], READING).preparation
+    for column, alone in zip(prepared.preparation.columns, expected.columns, strict=True):
+        assert column.mean == pytest.approx(alone.mean) and column.words == alone.words
+    np.testing.assert_array_equal(prepared.of(1).x[0], [0, 1, 0, 0, 1, 0, 1])
+    write(folder, north=NORTH.with_columns(height=pl.lit(None)))
+    with pytest.raises(DataError, match=r"north.csv: column 'height' has no value in any row"):
+        SiteFiles(str(folder), "sick").clients()
+
+
+def test_too_many_words_over_all_sites():
+    wide = pl.concat([NORTH] * 40)
+    codes = [pl.Series("colour", [f"{letter}{i // 2}" for i in range(1200)]) for letter in "ab"]
+    sites = [site(str(i), wide.with_columns(code)) for i, code in enumerate(codes)]
+    with pytest.raises(DataError, match=r"at most 1000 different ones over all sites.*1200"):
+        prepare(sites, READING)
 
 
 def test_a_regression():

@@ -143,5 +143,9 @@ def words_in(source: str, series: "pl.Series", remedy: str) -> list[str]:
 
 def places(series: "pl.Series", listed: list[str]) -> np.ndarray:
     """The place of each word in a list; -1 where there is no word, or one that is not listed."""
-    index = {word: place for place, word in enumerate(listed)}
-    return np.array([index.get(word, -1) for word in words(series).to_list()], np.int64)
+    import polars as pl
+
+    numbered = words(series).replace_strict(
+        listed, range(len(listed)), default=-1, return_dtype=pl.Int64
+    )
+    return numbered.fill_null(-1).to_numpy()
