@@ -5,7 +5,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ def simulate(
     precision: str = "float32",
     optimum: Any = None,
     resume: Result | None = None,
+    checkpoint: Callable[[Result], None] | None = None,
+    checkpoint_seconds: float = 10.0,
     devices: int | None = None,
     progress: bool | Progress | None = None,
 ) -> Result:
@@ -65,7 +67,10 @@ def simulate(
         precision: "float32" or "float64".
         optimum: A known solution (from `fl.reference`, a model, or its vector), for the metrics
             "gap", "distance" and "optimality".
-        resume: A result to go on from, up to `rounds` rounds in all.
+        resume: A result to go on from, up to `rounds` rounds in all. The run ends with the same
+            bits as one that was never interrupted.
+        checkpoint: Called now and then with the result so far, from which a run can resume.
+        checkpoint_seconds: The time between two such calls, if rounds are not longer.
         devices: Over how many local devices the cohort is divided; None: all there are.
         progress: Whether to show a bar; None: where standard error is a terminal.
 
@@ -85,7 +90,8 @@ def simulate(
     with jax.enable_x64(precision == "float64"):
         run = _Run(algorithm, problem, clients, batch_size, seed, metrics, precision, devices)
         run.know(optimum)
-        run.start(resume)
+        run.start(resume, rounds, eval_every)
+        run.watch(checkpoint, checkpoint_seconds)
         bar = progress_for(
             progress,
             type(algorithm).__name__,
@@ -135,7 +141,7 @@ class _Run:
         self.info: list[Tree] = []
         self.bytes_down = self.bytes_up = 0
         self.seconds = 0.0
-        self.status = "done"
+        self.status = "unfinished"
         self.about = {
             "algorithm": repr(algorithm),
             "problem": repr(problem),
@@ -162,7 +168,7 @@ class _Run:
             )
         self.optimum = evaluation.optimum_of(self.federation, np.asarray(vector), self.plan)
 
-    def start(self, resume: Result | None) -> None:
+    def start(self, resume: Result | None, rounds: int, eval_every: int) -> None:
         """Make the first state, or take over that of an earlier run."""
         begin = (self.algorithm, self.federation, self.root)
         if resume is not None:
@@ -171,15 +177,24 @@ class _Run:
             like = State(np.zeros((), np.int64), hub, clients)
             saved = wire.from_named(wire.named(resume.state), like)
             self.state = State(int(saved.round), *place((saved.hub, saved.clients), self.plan))
-            self.rows, self.info = list(resume.rows), list(resume.info)
-            self.bytes_down = int(resume.final["bytes_down"])
-            self.bytes_up = int(resume.final["bytes_up"])
-            self.seconds = resume.final["seconds"]
+            # An interruption leaves an evaluation of its own, which the whole run does not have.
+            for row, info in zip(resume.rows, resume.info, strict=True):
+                if row["round"] % eval_every == 0 or row["round"] == rounds:
+                    self.rows.append(row)
+                    self.info.append(info)
+            self.bytes_down, self.bytes_up = resume.about["bytes_down"], resume.about["bytes_up"]
+            self.seconds = resume.about["seconds"]
+            self.client_metrics = resume.client_metrics
             return
         hub, clients, traffic = self._opening(*begin, plan=self.plan)
         self.state = State(0, *place((hub, clients), self.plan))
         self._count(traffic)
         self._evaluate(())
+
+    def watch(self, checkpoint: Callable[[Result], None] | None, seconds: float) -> None:
+        """Let someone have the result so far, every so many seconds."""
+        self._checkpoint, self._checkpoint_seconds = checkpoint, seconds
+        self._last_checkpoint = time.monotonic()
 
     def until(self, rounds: int, eval_every: int, bar: Progress) -> None:
         """Go on to a round, evaluating on the way."""
@@ -199,6 +214,8 @@ class _Run:
                 if self.state.round == stop:
                     self._evaluate(info)
                     bar.evaluated(self.rows[-1])
+                self._let_have()
+            self.status = "done"
         except KeyboardInterrupt:
             self.status = "interrupted"
             done = self.state.round
@@ -209,8 +226,14 @@ class _Run:
             if self.rows[-1]["round"] != done:
                 self._evaluate(())
 
+    def _let_have(self) -> None:
+        now = time.monotonic()
+        if self._checkpoint and now - self._last_checkpoint >= self._checkpoint_seconds:
+            self._checkpoint(self.result())
+            self._last_checkpoint = now
+
     def result(self) -> Result:
-        """What the run leaves."""
+        """What the run leaves, or what there is of it so far."""
         fed = self.federation.fed
         vector = self.algorithm.model(self.state.hub, fed)
         hub, clients = to_host((self.state.hub, self.state.clients))
@@ -222,7 +245,12 @@ class _Run:
             client_names=self.clients.names,
             info=self.info,
             status=self.status,
-            about=self.about,
+            about=self.about
+            | {
+                "bytes_down": self.bytes_down,
+                "bytes_up": self.bytes_up,
+                "seconds": self.seconds,
+            },
         )
 
     def _advance(self, stop: int) -> Tree:

@@ -100,3 +100,19 @@ def _value(name: str, value: Any, place: Place) -> Any:
     if name in _NESTED and isinstance(value, list):
         return tuple(build(_NESTED[name], entry, place, tag="kind") for entry in value)
     return value
+
+
+def describe(made: Any, registry: Registry | None = None, tag: str = "kind") -> dict[str, Any]:
+    """The table from which an object would be built again, with all defaults filled in."""
+    table: dict[str, Any] = {}
+    if registry is not None:
+        table[tag] = next(key for key, cls in registry.items() if cls is type(made))
+    for field in dataclasses.fields(made):
+        value = getattr(made, field.name)
+        if field.name in _NESTED and isinstance(value, tuple):
+            value = [describe(entry, _NESTED[field.name]) for entry in value]
+        elif field.name in _NESTED and value is not None:
+            value = describe(value, _NESTED[field.name])
+        if value is not None:  # TOML has no null: a missing key says the same
+            table[field.name] = value
+    return table

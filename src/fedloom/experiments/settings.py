@@ -10,6 +10,7 @@
 The data named "synthetic" are made, not read, and come with their division over clients.
 """
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,16 @@ from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.hints import closest
-from fedloom.parameters import Rule, anything, at_least, flag, one_of, param, parametrised
+from fedloom.parameters import (
+    Rule,
+    anything,
+    at_least,
+    at_least_zero,
+    flag,
+    one_of,
+    param,
+    parametrised,
+)
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
@@ -44,10 +54,13 @@ class RunSettings:
         anything, "names of metrics; none: the problem's own", default=None
     )
     precision: str = param(one_of("float32", "float64"), "of all numbers", default="float32")
+    checkpoint_seconds: float = param(
+        at_least_zero, "time between two checkpoints, if rounds are not longer", default=10.0
+    )
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `simulate`."""
-        names = ("rounds", "seed", "eval_every", "metrics", "precision")
+        names = ("rounds", "seed", "eval_every", "metrics", "precision", "checkpoint_seconds")
         batch_size = None if self.batch_size == "full" else self.batch_size
         return {name: getattr(self, name) for name in names} | {"batch_size": batch_size}
 
@@ -83,6 +96,19 @@ class Settings(NamedTuple):
             )
         return next(iter(self.algorithms.values()))
 
+    def resolved(self) -> dict[str, Any]:
+        """The tables with overrides applied and defaults filled in; they parse to the same."""
+        methods = [
+            {"name": name, **building.describe(method, building.ALGORITHMS, tag="key")}
+            for name, method in self.algorithms.items()
+        ]
+        return self.tables | {
+            "problem": building.describe(self.problem, building.PROBLEMS),
+            "algorithm": methods,
+            "run": building.describe(self.run),
+            "compare": building.describe(self.compare),
+        }
+
     def clients(self) -> Clients:
         """Load the data and divide them."""
         loading = dict(self.tables["data"])
@@ -105,12 +131,7 @@ class Settings(NamedTuple):
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: cannot be read as text: {error}. Check the file.") from error
+    text = _text(file)
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -118,6 +139,24 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     for override in overrides or []:
         _set(tables, override)
     return parse(tables, Place(str(file), text))
+
+
+def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settings:
+    """Read the settings that a run or a comparison left in its folder."""
+    file = Path(folder) / "settings.json"
+    tables = json.loads(_text(file))
+    for override in overrides or []:
+        _set(tables, override)
+    return parse(tables, Place(str(file), _text(Path(folder) / "settings.toml")))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: cannot be read as text: {error}. Check the file.") from error
 
 
 def parse(tables: dict[str, Any], place: Place) -> Settings:
