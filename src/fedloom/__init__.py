@@ -15,6 +15,7 @@ from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
+from fedloom.experiments.sweeping import Sweep, sweep
 
 __version__ = "0.1.0"
 
@@ -23,6 +24,7 @@ __all__ = [
     "DivergedError",
     "FedloomError",
     "Result",
+    "Sweep",
     "algorithms",
     "compare",
     "data",
@@ -31,4 +33,5 @@ __all__ = [
     "problems",
     "reference",
     "simulate",
+    "sweep",
 ]

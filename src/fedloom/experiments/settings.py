@@ -6,6 +6,7 @@
     [algorithm]    key, and its parameters: how; [[algorithm]] several times to compare methods
     [run]          rounds, batch size, seed, ...
     [compare]      seeds, metric, target, ...
+    [sweep]        search, validation, ..., and in [sweep.over] the values of each field
 
 The data named "synthetic" are made, not read, and come with their division over clients.
 """
@@ -26,6 +27,7 @@ from fedloom.parameters import (
     anything,
     at_least,
     at_least_zero,
+    between,
     flag,
     one_of,
     param,
@@ -34,7 +36,7 @@ from fedloom.parameters import (
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
-_TABLES = ("data", "partition", "problem", "algorithm", "run", "compare")
+_TABLES = ("data", "partition", "problem", "algorithm", "run", "compare", "sweep")
 _NEEDED = ("data", "problem", "algorithm")
 _MADE = "synthetic"
 _batch_rule = Rule(
@@ -76,6 +78,20 @@ class CompareSettings:
     title: str = param(anything, "title of the picture", default="")
 
 
+@parametrised
+class SweepSettings:
+    """How settings are searched for."""
+
+    metric: str | None = param(anything, "what is judged; none: the main metric", default=None)
+    validation: float = param(
+        between(0, 1), "share of the training rows held out for judging", default=0.2
+    )
+    search: str = param(one_of("grid", "random"), "all combinations, or draws", default="grid")
+    trials: int = param(at_least(1), "number of draws of a random search", default=20)
+    search_seed: int = param(at_least(0), "seed of draws and held-out rows", default=0)
+    halving: bool = param(flag, "whether hopeless settings are stopped early", default=False)
+
+
 class Settings(NamedTuple):
     """A settings file, read and checked; data are loaded when they are asked for."""
 
@@ -85,6 +101,8 @@ class Settings(NamedTuple):
     problem: Problem
     run: RunSettings
     compare: CompareSettings
+    sweep: SweepSettings
+    over: dict[str, Any]  # the values that a sweep tries, by field
 
     @property
     def algorithm(self) -> Algorithm:
@@ -107,6 +125,7 @@ class Settings(NamedTuple):
             "algorithm": methods,
             "run": building.describe(self.run),
             "compare": building.describe(self.compare),
+            "sweep": building.describe(self.sweep) | {"over": self.over},
         }
 
     def clients(self) -> Clients:
@@ -169,6 +188,8 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
     for name in _NEEDED:
         if not tables.get(name):
             raise place.error(f"needs a table [{name}]. Add it.")
+    searching = dict(tables.get("sweep", {}))
+    over = searching.pop("over", {})
     return Settings(
         tables,
         place,
@@ -176,6 +197,8 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
         building.problem(tables["problem"], place / "problem"),
         building.construct(RunSettings, tables.get("run", {}), place / "run"),
         building.construct(CompareSettings, tables.get("compare", {}), place / "compare"),
+        building.construct(SweepSettings, searching, place / "sweep"),
+        over,
     )
 
 
