@@ -11,6 +11,7 @@ from fedloom.engines.result import Result
 from fedloom.experiments import comparing, running, settings
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
+from fedloom.reports import fairness, heat
 from fedloom.reports.curves import curves
 
 
@@ -29,7 +30,7 @@ def _handle(arguments: argparse.Namespace) -> int:
 
 
 def run(chosen: Settings, out: Path, format: str) -> int:
-    """Compare what the settings name; leaves the results and a picture in a folder."""
+    """Compare what the settings name; leaves the results and pictures in a folder."""
 
     def finished(name: str, seed: int, result: Result) -> None:
         print(f"{name}, seed {seed}: {result.status}", file=sys.stderr)
@@ -46,18 +47,26 @@ def run(chosen: Settings, out: Path, format: str) -> int:
         **options,
     )
     comparing.keep(comparison, out)
-    picture = out / "comparison.png"
-    curves(
-        comparison.results,
-        picture,
-        metrics=(comparison.metric,),
-        log=chosen.compare.log,
-        title=chosen.compare.title,
-    )
+    pictures = draw(comparison, chosen, out)
     show(comparison, chosen, format)
     if format != "json":
-        print(f"kept in {out}; picture: {picture}")
+        print(f"kept in {out}; pictures: {', '.join(pictures)}")
     return 0
+
+
+def draw(comparison: Comparison, chosen: Settings, out: Path) -> list[str]:
+    """The metric against rounds, how each client fares, and the clients' weights if there are."""
+    results, title = comparison.results, chosen.compare.title
+    metrics = (comparison.metric,)
+    curves(results, out / "comparison.png", metrics=metrics, log=chosen.compare.log, title=title)
+    pictures = ["comparison.png"]
+    if metric := fairness.metric_of_clients(results, comparison.metric):
+        fairness.distribution(results, out / "distribution.png", metric=metric, title=title)
+        pictures.append("distribution.png")
+    if any(map(heat.shows_weights, results.values())):
+        heat.weights(results, out / "weights.png", title=title)
+        pictures.append("weights.png")
+    return pictures
 
 
 def show(comparison: Comparison, chosen: Settings, format: str) -> None:

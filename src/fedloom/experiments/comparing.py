@@ -102,6 +102,6 @@ def _row(name: str, runs: list[Result], metric: str, target: float | None) -> di
 
 def _reached(run: Result, metric: str, target: float) -> dict[str, float] | None:
     """The first evaluation at which the metric is as good as the target."""
-    falls = metric.split("_")[0] in _SMALLER_IS_BETTER
+    falls = not set(metric.split("_")).isdisjoint(_SMALLER_IS_BETTER)
     good = (lambda v: v <= target) if falls else (lambda v: v >= target)
     return next((row for row in run.rows if metric in row and good(row[metric])), None)
