@@ -26,7 +26,7 @@ def distribution(
 
     figure = Figure(figsize=(1.6 + 1.1 * len(results), 3.8), layout="constrained")
     panel = figure.add_subplot()
-    for i, (name, runs) in enumerate(results.items()):
+    for i, runs in enumerate(results.values()):
         values = np.array([run.client_metrics[metric] for run in runs])
         colour = COLOURS[i % len(COLOURS)]
         across = i + np.linspace(-_WIDTH, _WIDTH, values.shape[1])
