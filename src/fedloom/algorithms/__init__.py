@@ -9,8 +9,18 @@ from fedloom.algorithms.composite.fedadmm import FedADMM
 from fedloom.algorithms.composite.feddr import FedDR
 from fedloom.algorithms.composite.feddualavg import FedDualAvg
 from fedloom.algorithms.composite.fedmid import FedMid
+from fedloom.algorithms.robust.afl import AFL
+from fedloom.algorithms.robust.drfa import DRFA
+from fedloom.algorithms.robust.drfa_ga import DRFAGA
+from fedloom.algorithms.robust.drfa_prox import DRFAProx
+from fedloom.algorithms.robust.q_fedavg import QFedAvg
+from fedloom.algorithms.robust.q_fedsgd import QFedSGD
 
 __all__ = [
+    "AFL",
+    "DRFA",
+    "DRFAGA",
+    "DRFAProx",
     "DecoupledProx",
     "FastFedDA",
     "FedADMM",
@@ -19,5 +29,7 @@ __all__ = [
     "FedDualAvg",
     "FedMid",
     "FedProx",
+    "QFedAvg",
+    "QFedSGD",
     "Scaffold",
 ]

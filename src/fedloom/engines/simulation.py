@@ -21,7 +21,7 @@ from fedloom.engines.result import Result, to_host
 from fedloom.errors import DivergedError, ParameterError
 from fedloom.federation import assemble
 from fedloom.problems.base import Problem
-from fedloom.problems.regularisers import Zero
+from fedloom.problems.regularisers import Zero, is_constraint
 from fedloom.protocol import Algorithm
 
 Tree = Any
@@ -263,8 +263,14 @@ def _check_fit(algorithm: Algorithm, problem: Problem) -> None:
             f"{type(problem).__name__} is a {problem.kind} one. "
             f"`fedloom list algorithms` says which methods are for which problems."
         )
-    if not algorithm.takes_regulariser and not isinstance(problem.regulariser, Zero):
-        name = type(algorithm).__name__
+    name = type(algorithm).__name__
+    if algorithm.takes_constraint and not is_constraint(problem.regulariser):
+        raise ParameterError(
+            f"{name} takes constraints (Box, Ball, Simplex) as the problem's regulariser; got "
+            f"{problem.regulariser!r}. Use one of these, or remove it."
+        )
+    heeds = algorithm.takes_regulariser or algorithm.takes_constraint
+    if not heeds and not isinstance(problem.regulariser, Zero):
         raise ParameterError(
             f"{name} takes no regulariser, and would ignore {problem.regulariser!r}. "
             f"Remove it from the problem, or choose a method of the composite family."

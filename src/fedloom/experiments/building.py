@@ -35,7 +35,7 @@ REGULARISERS: Registry = {
     "simplex": problems.Simplex,
     "sum": problems.Sum,
 }
-MODELS: Registry = {"mlp": models.MLP, "cnn": models.CNN}
+MODELS: Registry = {"mlp": models.MLP, "cnn": models.CNN, "gru": models.GRU}
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
 # A parameter that is itself an object is a table of its own, with the key of its class in `kind`.

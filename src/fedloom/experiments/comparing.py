@@ -117,7 +117,7 @@ def _row(name: str, runs: list[Result], metric: str, target: float | None) -> di
 
 def falls(metric: str) -> bool:
     """Whether a smaller value of the metric is the better one."""
-    return metric.split("_")[0] in _SMALLER_IS_BETTER
+    return not set(metric.split("_")).isdisjoint(_SMALLER_IS_BETTER)
 
 
 def _reached(run: Result, metric: str, target: float) -> dict[str, float] | None:
