@@ -19,6 +19,7 @@ from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
+from fedloom.experiments.sweeping import Sweep, sweep
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "DivergedError",
     "FedloomError",
     "Result",
+    "Sweep",
     "algorithms",
     "compare",
     "data",
@@ -38,6 +40,7 @@ __all__ = [
     "reference",
     "simulate",
     "sklearn",
+    "sweep",
 ]
 
 

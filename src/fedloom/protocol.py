@@ -144,6 +144,7 @@ class Algorithm:
     __parametrised__: ClassVar[bool] = True
     takes: ClassVar[str] = "smooth"  # the kind of problem that the method is for
     takes_regulariser: ClassVar[bool] = False  # whether the method heeds the problem's g
+    takes_constraint: ClassVar[bool] = False  # whether it does where g is a constraint
 
     def init_hub(self, fed: Any, key: Array, /) -> Tree:
         """The hub's state before the first round."""
@@ -165,6 +166,13 @@ class Algorithm:
     def model(self, hub: Tree, fed: Any, /) -> Array:
         """The model that the hub hands out."""
         return hub.model
+
+    def other_models(self, hub: Tree, fed: Any, /) -> dict[str, Array]:
+        """Further models that the hub holds, by name, such as an average of its iterates.
+
+        Every metric is taken on them as well, under names such as "average_accuracy".
+        """
+        return {}
 
     def deployed(self, model: Array, client: Tree, f: Any, /) -> Array:
         """The model that a client would use: the hub's, or its own. Metrics are taken on it."""

@@ -83,7 +83,7 @@ def test_a_regression_predicts_numbers(folder):
     changes = ["--set", "problem.kind=least_squares", "--set", "algorithm.lr=0.2"]
     assert main(["run", "s.toml", "--out", "kept", *changes]) == 0
     new = pl.DataFrame({"age": [40.0, 60.0], "job": ["cook", "nurse"]})
-    said = fl.predict(fl.load("kept"), new)
+    said = fl.predict("kept", new)
     assert said.columns == ["prediction"]
     np.testing.assert_allclose(said["prediction"], [81, 121], rtol=0.02)
 
@@ -108,6 +108,9 @@ def test_wrappers_from_settings(folder, capsys):
     assert "preparation" in about and "prepared" in about["privacy"]["not covered"]
     assert main(["compare", "s.toml", "--out", "compared", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["epsilon"] == final["epsilon"]
+    assert fl.predict("compared/fedavg/seed-0", SOUTH).equals(fl.predict("kept", SOUTH))
+    assert main(["run", "--resume", "kept", "--set", "run.rounds=25"]) == 0
+    assert fl.load("kept").final["epsilon"] > final["epsilon"]
 
 
 def but(old, new):
@@ -227,7 +230,6 @@ def test_predict_says_what_is_wrong(folder, capsys):
     fl.simulate(fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic(), clients, rounds=1).save("o")
     expect_error(["predict", "o", "new.csv"], "were not files of sites", capsys)
     prepared = fl.load("kept")
-    del prepared.about["settings"]
-    with pytest.raises(fl.FedloomError, match="pass problem="):
+    with pytest.raises(fl.FedloomError, match=r"Pass problem="):
         fl.predict(prepared, SOUTH)
     assert fl.predict(prepared, SOUTH, problem=fl.problems.Logistic(intercept=True)).height == 24

@@ -16,6 +16,7 @@ from fedloom.cohorts import by_weight
 from fedloom.data.clients import from_arrays
 from fedloom.engines import privacy
 from fedloom.errors import ParameterError, ProtocolError
+from fedloom.experiments import searching
 from fedloom.federation import assemble
 from fedloom.protocol import Algorithm, Cohort, Replies, algorithm, ask
 
@@ -203,3 +204,23 @@ def test_if_nobody_answers_the_model_stays(fault):
 def test_averaging_survives_unreliable_clients():
     away = run(Unreliable(AVERAGE, drop=0.3, late=0.2), rounds=100).model
     np.testing.assert_allclose(away, run(AVERAGE, rounds=100).model, atol=0.2)
+
+
+# Both
+
+
+def test_a_sweep_reaches_the_method_inside():
+    method = {"m": Unreliable(Private(AVERAGE, clip=1.0, noise=1.0), drop=0.1)}
+    over = {"lr": [0.1, 0.2], "noise": [2.0], "drop": [0.3]}
+    searching.check_keys(over, method, LOGISTIC)
+    setting = searching.grid(over)[1]
+    swept, _ = searching.apply(setting, "m", method["m"], LOGISTIC)
+    assert (swept.inner.inner.lr, swept.inner.noise, swept.drop) == (0.2, 2.0, 0.3)
+    with pytest.raises(ParameterError, match="'lrr' is a field of none"):
+        searching.check_keys({"lrr": [1]}, method, LOGISTIC)
+
+
+def test_methods_with_repeated_clients_and_several_exchanges_can_be_wrapped():
+    robust = fl.algorithms.DRFA(lr=0.1, weight_lr=0.1, cohort=3, local_steps=2)
+    wrapped = Private(Unreliable(robust, drop=0.2), clip=0.5, noise=1.0)
+    assert np.isfinite(run(wrapped, rounds=1).model).all()

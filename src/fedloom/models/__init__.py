@@ -2,5 +2,6 @@
 
 from fedloom.models.base import Model, Pair
 from fedloom.models.networks import CNN, MLP
+from fedloom.models.recurrent import GRU
 
-__all__ = ["CNN", "MLP", "Model", "Pair"]
+__all__ = ["CNN", "GRU", "MLP", "Model", "Pair"]

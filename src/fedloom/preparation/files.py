@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 _SUFFIXES = tuple(kind + packing for kind in (".csv", ".parquet") for packing in PACKINGS)
 
-_text = Rule(lambda v: isinstance(v, str) and bool(v), "a text", "sites/*.csv")
+_text = Rule(lambda v: isinstance(v, str) and bool(v), "a text", "sites/*.csv", {"type": "string"})
 _names = Rule(
     lambda v: isinstance(v, tuple) and all(isinstance(name, str) for name in v),
     "a list of names of columns",
     None,
+    {"type": "array", "items": {"type": "string"}},
 )
 
 

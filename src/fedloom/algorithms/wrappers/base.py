@@ -1,5 +1,6 @@
 """What all wrappers share: an inner method, to which everything else is passed on."""
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,6 +26,11 @@ class Wrapper(Algorithm):
         """Whether the inner method heeds the problem's g."""
         return self.inner.takes_regulariser
 
+    @property
+    def takes_constraint(self) -> bool:  # type: ignore[override]
+        """Whether the inner method does where g is a constraint."""
+        return self.inner.takes_constraint
+
     def init_hub(self, fed: Any, key: Array, /) -> Tree:
         """The inner method's state."""
         return self.inner.init_hub(fed, key)
@@ -40,6 +46,10 @@ class Wrapper(Algorithm):
     def model(self, hub: Tree, fed: Any, /) -> Array:
         """The inner method's model."""
         return self.inner.model(hub, fed)
+
+    def other_models(self, hub: Tree, fed: Any, /) -> dict[str, Array]:
+        """The inner method's further models."""
+        return self.inner.other_models(hub, fed)
 
     def deployed(self, model: Array, client: Tree, f: Any, /) -> Array:
         """What a client of the inner method would use."""
@@ -66,9 +76,25 @@ def check_horizontal(wrapper: Wrapper) -> None:
         )
 
 
-def layers(algorithm: Algorithm) -> Iterator[Algorithm]:
+def layers(made: Any) -> Iterator[Any]:
     """A method and what it wraps, from the outside in."""
-    yield algorithm
-    while isinstance(algorithm, Wrapper):
-        algorithm = algorithm.inner
-        yield algorithm
+    yield made
+    while isinstance(made, Wrapper):
+        made = made.inner
+        yield made
+
+
+def inside(method: Algorithm) -> Algorithm:
+    """The method without its wrappers."""
+    *_, innermost = layers(method)
+    return innermost
+
+
+def with_fields(made: Any, changes: dict[str, Any]) -> Any:
+    """The method with other values of fields, each in the outermost layer that has it."""
+    names = {field.name for field in dataclasses.fields(made)}
+    own = {name: value for name, value in changes.items() if name in names}
+    rest = {name: value for name, value in changes.items() if name not in names}
+    if rest:
+        own["inner"] = with_fields(made.inner, rest)
+    return dataclasses.replace(made, **own)
