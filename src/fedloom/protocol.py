@@ -48,6 +48,7 @@ class Cohort:
     ids: Array  # (m,) whom
     present: Array  # (m,) False marks padding, or a client that dropped out
     repeats: bool = static(default=False)  # may a client occur twice? then it must keep no state
+    uniform: bool = static(default=False)  # was every set of this size equally likely to be drawn?
 
     def __len__(self) -> int:
         return self.ids.shape[0]

@@ -42,5 +42,19 @@ def run(entry: Entry, **options) -> fl.Result:
     return fl.simulate(algorithm, tried.problem, tried.clients, **settings | options)
 
 
-ALL = list(CATALOGUE.values())
+def wrapped(key: str, cls: type, **trial) -> Entry:
+    """A wrapper around a method, which must keep the laws as any method does."""
+    return Entry(key, cls, "wrappers", "", "", trial)
+
+
+_FEDAVG = fl.algorithms.FedAvg(lr=0.1, local_steps=3)
+_SCAFFOLD = fl.algorithms.Scaffold(lr=0.1, local_steps=3)
+_PRIVATE = {"clip": 0.1, "noise": 0.5}
+WRAPPED = (
+    wrapped("private fedavg", fl.algorithms.Private, inner=_FEDAVG, **_PRIVATE),
+    wrapped("private scaffold", fl.algorithms.Private, inner=_SCAFFOLD, at="client", **_PRIVATE),
+    wrapped("unreliable scaffold", fl.algorithms.Unreliable, inner=_SCAFFOLD, drop=0.3, late=0.3),
+)
+
+ALL = [*CATALOGUE.values(), *WRAPPED]
 KEYS = [entry.key for entry in ALL]

@@ -15,6 +15,7 @@ from fedloom.algorithms.robust.drfa_ga import DRFAGA
 from fedloom.algorithms.robust.drfa_prox import DRFAProx
 from fedloom.algorithms.robust.q_fedavg import QFedAvg
 from fedloom.algorithms.robust.q_fedsgd import QFedSGD
+from fedloom.algorithms.wrappers import Private, Unreliable
 
 __all__ = [
     "AFL",
@@ -29,7 +30,9 @@ __all__ = [
     "FedDualAvg",
     "FedMid",
     "FedProx",
+    "Private",
     "QFedAvg",
     "QFedSGD",
     "Scaffold",
+    "Unreliable",
 ]

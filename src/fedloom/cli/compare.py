@@ -33,7 +33,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
     first = options.pop("seed")
     metric = setup.compare.metric or next(iter(setup.run.metrics or setup.problem.metrics()))
     with (
-        running.run_folder(setup, out, resume=resume),
+        running.run_folder(setup, out, resume=resume) as folder,
         LiveTable(metric, setup.run.rounds) as table,
     ):
         comparison = comparing.compare(
@@ -43,6 +43,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
             seeds=range(first, first + setup.compare.seeds),
             metric=metric,
             out=out,
+            notes=folder.notes,
             watch=table.watch,
             **options,
         )

@@ -96,7 +96,7 @@ def load(path: str | Path) -> Result:
     folder = Path(path)
     try:
         about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"{folder} holds no saved result: result.json is missing. Give the folder of a "
             f"finished run; `fedloom run --resume` ends one that was interrupted."

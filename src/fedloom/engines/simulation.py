@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.data.clients import Clients
-from fedloom.engines import block, evaluation, keys, wire
+from fedloom.engines import block, evaluation, keys, privacy, wire
 from fedloom.engines.block import State
 from fedloom.engines.placement import SMALL_MODEL, place, plan_for
 from fedloom.engines.progress import Progress
@@ -60,6 +60,7 @@ class Simulation:
         self.bytes_down = self.bytes_up = 0
         self.seconds = 0.0
         self.status = "unfinished"
+        self.spent = privacy.ledger(algorithm, federation)
         self.about = {
             "algorithm": repr(algorithm),
             "problem": repr(problem),
@@ -67,7 +68,10 @@ class Simulation:
             "batch_size": batch_size,
             "seed": seed,
             "precision": precision,
+            **privacy.statement(algorithm),
         }
+        if clients.preparation is not None:
+            self.about["preparation"] = clients.preparation.as_dict()
 
     def know(self, optimum: Any) -> None:
         """Choose the metrics; those of a known optimum need its vector and value."""
@@ -114,6 +118,7 @@ class Simulation:
         other = copy.copy(self)
         other.algorithm, other.root = algorithm, keys.root(seed)
         other.about = self.about | {"algorithm": repr(algorithm), "seed": seed}
+        other.spent = privacy.ledger(algorithm, self.federation)
         other.rows, other.info = [], []
         return other
 
@@ -246,7 +251,7 @@ class Simulation:
         }
         row |= evaluation.summarise(
             raw, self.client_metrics, self.federation, self.wanted, self.optimum
-        )
+        ) | self.spent(self.state.round)
         self.rows.append(row)
         self.info.append(info)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedloom import models, problems
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError
 from fedloom.experiments.places import Place
@@ -49,6 +50,14 @@ NESTED: Mapping[str, Registry] = {
 def algorithm(table: dict[str, Any], place: Place) -> Algorithm:
     """The method of an [algorithm] table."""
     return build(ALGORITHMS, table, place, tag="key")
+
+
+def wrapped(method: Algorithm, tables: Any, place: Place) -> Algorithm:
+    """The method inside the wrappers of [[wrapper]] tables, each around the ones before it."""
+    for table in tables if isinstance(tables, list) else [tables]:
+        inside = {**table, "inner": method} if isinstance(table, dict) else table
+        method = build(WRAPPERS, inside, place, tag="kind")
+    return method
 
 
 def problem(table: dict[str, Any], place: Place) -> problems.Problem:
