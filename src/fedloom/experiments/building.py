@@ -10,6 +10,7 @@ from typing import Any
 
 from fedloom import models, problems
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.algorithms.personal.quantisation import Quantisation
 from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError
 from fedloom.experiments.places import Place
@@ -23,6 +24,7 @@ PROBLEMS: Registry = {
     "multinomial": problems.Multinomial,
     "least_squares": problems.LeastSquares,
     "supervised": problems.Supervised,
+    "personal": problems.Personal,
 }
 REGULARISERS: Registry = {
     "zero": problems.Zero,
@@ -43,7 +45,10 @@ _NESTED: Mapping[str, Registry] = {
     "regulariser": REGULARISERS,
     "parts": REGULARISERS,
     "model": MODELS,
+    "own": MODELS,
 }
+# These have one class only, so that their tables need no key.
+_PLAIN: Mapping[str, type] = {"quantise": Quantisation}
 
 
 def algorithm(table: dict[str, Any], place: Place) -> Algorithm:
@@ -99,4 +104,6 @@ def _value(name: str, value: Any, place: Place) -> Any:
         return build(_NESTED[name], value, place, tag="kind")
     if name in _NESTED and isinstance(value, list):
         return tuple(build(_NESTED[name], entry, place, tag="kind") for entry in value)
+    if name in _PLAIN and isinstance(value, dict):
+        return construct(_PLAIN[name], value, place)
     return value
