@@ -9,7 +9,7 @@ result = fl.simulate(
 print(result.history)
 """
 
-from fedloom import algorithms, data, models, problems
+from fedloom import algorithms, data, deploy, models, problems
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
@@ -26,6 +26,7 @@ __all__ = [
     "algorithms",
     "compare",
     "data",
+    "deploy",
     "load",
     "models",
     "problems",

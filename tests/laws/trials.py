@@ -5,6 +5,7 @@ import functools
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import fedloom as fl
@@ -37,7 +38,13 @@ class Trial(NamedTuple):
 def undrawn(width: int) -> fl.models.Model:
     """A network that begins the same whoever has it, so that no law depends on who that is."""
     network = fl.models.MLP((width,))
-    return fl.models.Pair(lambda _, spec: network.init(jax.random.key(3), spec), network.apply)
+
+    def create(key, spec):
+        shapes = jax.eval_shape(lambda: network.init(key, spec))
+        waves = lambda s: jnp.sin(jnp.arange(1.0, s.size + 1, dtype=s.dtype)).reshape(s.shape)  # noqa: E731
+        return jax.tree.map(waves, shapes)
+
+    return fl.models.Pair(create, network.apply)
 
 
 @functools.cache

@@ -86,7 +86,10 @@ def _message(exchange: Exchange) -> dict[str, Any]:
 def _example(kind: str) -> Federation:
     """A federation of the stated size, for the shapes of messages only."""
     if kind.startswith("personal"):
-        rows = (np.zeros((8, _DIMENSION // 2 - 1)), np.arange(8) % 2)  # two weights each, two biases
+        rows = (
+            np.zeros((8, _DIMENSION // 2 - 1)),
+            np.arange(8) % 2,
+        )  # two weights each, two biases
         problem = Personal(MLP(hidden=()), bits=2, keep=())
         return assemble(problem, from_arrays([rows] * _CLIENTS), 4, "float32")
     rows = (np.zeros((8, _DIMENSION)), np.arange(8) % 2)

@@ -37,7 +37,7 @@ REGULARISERS: Registry = {
     "simplex": problems.Simplex,
     "sum": problems.Sum,
 }
-MODELS: Registry = {"mlp": models.MLP, "cnn": models.CNN}
+MODELS: Registry = models.REGISTRY
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
 # A parameter that is itself an object is a table of its own, with the key of its class in `kind`.

@@ -5,7 +5,7 @@ fewer bits; it never leaves the client. What the two teach each other, they teac
 on the client's rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -18,9 +18,10 @@ from fedloom.objective import Objective
 from fedloom.operators.quantisers import FULL_PRECISION, Quantiser, layers_to_quantise
 from fedloom.parameters import Rule, anything, at_least_zero, instance_of, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
+from fedloom.problems.linear import cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.supervised import Supervised
-from fedloom.rows import Rows, Share, Spec
+from fedloom.rows import Batch, Rows, Share, Spec
 
 Array = Any
 Tree = Any
@@ -46,8 +47,8 @@ _places = Rule(
 class Classifier(Objective):
     """The oracles of one classifier, which may learn from another's outputs.
 
-    Outputs are log-probabilities on the batch that a key draws; both models of a client see the
-    same rows under the same key.
+    `draw(key)` gives a batch that several oracles, of both models of a client, then see. Outputs are
+    log-probabilities, row by row.
     """
 
     def __init__(self, problem: Any, spec: Spec, layout: Layout, share: Share, batch: int | None):
@@ -58,34 +59,40 @@ class Classifier(Objective):
         """A fresh model, as a vector."""
         return self.layout.ravel(self.problem.init(key, self.spec))
 
-    def outputs(self, w: Array, key: Array) -> Array:
-        """The log-probabilities of the classes, row by row."""
-        return self._outputs(self.layout.unravel(w), self._batch(key).rows.x)
+    def draw(self, key: Array) -> Batch:
+        """The batch on which `grad(w, key)` would be taken."""
+        return self._batch(key)
 
-    def learn(self, w: Array, key: Array, weight: Array, teacher: Array) -> Array:
+    def grad_on(self, w: Array, batch: Batch) -> Array:
+        """The gradient of the loss on a batch."""
+        return self._grad(w, batch)
+
+    def outputs(self, w: Array, batch: Batch) -> Array:
+        """The log-probabilities of the classes on a batch."""
+        return jax.nn.log_softmax(self.problem.predict(self.layout.unravel(w), batch.rows.x))
+
+    def learn(self, w: Array, batch: Batch, weight: Array, teacher: Array) -> Array:
         """The gradient of (1 - weight) f(w) + weight KL(teacher || w): data, and another model."""
-        batch = self._batch(key)
 
         def loss(model: Tree) -> Array:
-            apart = batch.mean(divergence(teacher, self._outputs(model, batch.rows.x)))
-            return (1 - weight) * self._value(model, batch) + weight * apart
+            scores = self.problem.predict(model, batch.rows.x)
+            data = batch.mean(cross_entropy(scores, batch.rows.y)) + self.problem.penalty(model)
+            apart = batch.mean(divergence(teacher, jax.nn.log_softmax(scores)))
+            return (1 - weight) * data + weight * apart
 
         return self._slope(loss, w)
 
-    def teach(self, w: Array, key: Array, students: Sequence[Array]) -> Array:
+    def teach(self, w: Array, batch: Batch, students: Sequence[Array]) -> Array:
         """The gradient of the sum of KL(w || student): a teacher that meets its students."""
-        batch = self._batch(key)
 
         def loss(model: Tree) -> Array:
-            own = self._outputs(model, batch.rows.x)
-            return sum(batch.mean(divergence(own, student)) for student in students)
+            own = jax.nn.log_softmax(self.problem.predict(model, batch.rows.x))
+            apart = [batch.mean(divergence(own, student)) for student in students]
+            return sum(apart, start=jnp.zeros((), own.dtype))
 
         return self._slope(loss, w)
 
-    def _outputs(self, model: Tree, x: Array) -> Array:
-        return jax.nn.log_softmax(self.problem.predict(model, x))
-
-    def _slope(self, loss: Any, w: Array) -> Array:
+    def _slope(self, loss: Callable[[Tree], Array], w: Array) -> Array:
         return self.layout.ravel(jax.grad(loss)(self.layout.unravel(w)))
 
 

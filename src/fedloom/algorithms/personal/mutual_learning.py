@@ -72,9 +72,10 @@ class MutualLearning(Algorithm):
 
         def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
             point, w = state
+            batch = f.draw(key)
             x, lr = point.model, self.lr * self.decay ** passes(point, f)
-            own = f.own.learn(x, key, self.guidance, f.outputs(w, key))
-            common = f.learn(w, key, self.common_guidance, f.own.outputs(x, key))
+            own = f.own.learn(x, batch, self.guidance, f.outputs(w, batch))
+            common = f.learn(w, batch, self.common_guidance, f.own.outputs(x, batch))
             return Point(x - lr * own, point.centres, point.steps + 1), w - lr * common
 
         client, w = repeat(step, (client, model), key, steps_of(self.local_steps, f))

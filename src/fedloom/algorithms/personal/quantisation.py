@@ -64,7 +64,9 @@ class Quantisation:
         positive.or_none("the hard quantiser"), "slope of the soft quantiser", default=None
     )
     centre_sign: str = param(
-        one_of("corrected", "released"), "the sign of the centres' proximal map", default="corrected"
+        one_of("corrected", "released"),
+        "the sign of the centres' proximal map",
+        default="corrected",
     )
     per_cell: bool = param(
         flag, "whether the centres' proximal map divides by the size of a cell", default=False
@@ -109,7 +111,9 @@ def quantiser_of(quantise: Quantisation | None, f: PersonalObjective) -> Quantis
 def start(quantise: Quantisation | None, f: PersonalObjective, model: Array) -> Point:
     """The first point: a model, and centres that suit it."""
     quantiser = quantiser_of(quantise, f)
-    centres = jnp.zeros((0, 0), model.dtype) if quantiser is None else quantiser.first_centres(model)
+    centres = (
+        jnp.zeros((0, 0), model.dtype) if quantiser is None else quantiser.first_centres(model)
+    )
     return Point(model, centres, jnp.zeros((), jnp.int32))
 
 

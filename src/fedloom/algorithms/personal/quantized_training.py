@@ -79,8 +79,10 @@ class QuantizedTraining(Algorithm):
         """K steps on the client's own model and its centres."""
 
         def step(client: QuantizedClient, key: Array) -> QuantizedClient:
+            batch = f.draw(key)
+
             def slope(x: Array) -> Array:
-                return f.own.grad(x, key)
+                return f.own.grad_on(x, batch)
 
             point = quantisation.freeze(self.quantise, f, client.point)
             gradient = quantisation.gradient(self.quantise, f, point, slope)

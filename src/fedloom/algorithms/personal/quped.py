@@ -88,14 +88,15 @@ class QuPeD(Algorithm):
         def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
             point, w = state
             shrink = self.decay ** passes(point, f)
-            teacher = f.outputs(w, key)
+            batch = f.draw(key)
+            teacher = f.outputs(w, batch)
 
             def slope(x: Array) -> Array:
-                return f.own.learn(x, key, self.guidance, teacher)
+                return f.own.learn(x, batch, self.guidance, teacher)
 
             point = descend(self.quantise, f, point, slope, self.lr * shrink)
-            students = [f.own.outputs(x, key) for x in models(self.quantise, f, point)]
-            met = f.teach(w, key, students)
+            students = [f.own.outputs(x, batch) for x in models(self.quantise, f, point)]
+            met = f.teach(w, batch, students)
             return point, w - self.common_lr * shrink * self.guidance * met
 
         steps = steps_of(self.local_steps, f) - self.strict_listing

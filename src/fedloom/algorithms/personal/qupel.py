@@ -87,9 +87,10 @@ class QuPeL(Algorithm):
 
         def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
             point, w = state
+            batch = f.draw(key)
 
             def slope(x: Array) -> Array:
-                return f.own.grad(x, key) + self.closeness * (x - w)
+                return f.own.grad_on(x, batch) + self.closeness * (x - w)
 
             shrink = self.decay ** passes(point, f)
             point = descend(self.quantise, f, point, slope, self.lr * shrink)
