@@ -12,7 +12,7 @@ print(result.history)
 import importlib
 from typing import Any
 
-from fedloom import algorithms, data, models, problems
+from fedloom import algorithms, data, deploy, models, problems
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
@@ -32,6 +32,7 @@ __all__ = [
     "algorithms",
     "compare",
     "data",
+    "deploy",
     "load",
     "models",
     "predict",

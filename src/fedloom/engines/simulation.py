@@ -262,7 +262,7 @@ class Simulation:
 
 
 def _check_fit(algorithm: Algorithm, problem: Problem) -> None:
-    if algorithm.takes != problem.kind:
+    if algorithm.takes not in (problem.kind, *problem.also):
         raise ParameterError(
             f"{type(algorithm).__name__} is for {algorithm.takes} problems, and "
             f"{type(problem).__name__} is a {problem.kind} one. "

@@ -66,7 +66,7 @@ def _table(cls: type) -> Schema:
 
 
 def _field(field: dataclasses.Field) -> Schema:
-    if field.name in building.NESTED:
+    if field.name in building.NESTED or field.name in building.PLAIN:
         inner = {"type": "object"}
         return {"anyOf": [inner, {"type": "array", "items": inner}]}
     if not field.metadata:
