@@ -11,6 +11,7 @@ from fedloom.engines.result import Result
 from fedloom.experiments import comparing, running, settings
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
+from fedloom.files import write_text
 from fedloom.reports.curves import curves
 
 
@@ -46,6 +47,7 @@ def run(chosen: Settings, out: Path, format: str) -> int:
         **options,
     )
     comparing.keep(comparison, out)
+    write_text(out / "settings.toml", chosen.place.text)
     picture = out / "comparison.png"
     curves(
         comparison.results,

@@ -39,12 +39,21 @@ def table(clients: Clients) -> "pl.DataFrame":
     """One line a client: its name, its training and test rows, and its rows of each class."""
     import polars as pl
 
+    return pl.DataFrame(columns(clients))
+
+
+def columns(clients: Clients) -> dict[str, Any]:
+    """The columns of the table."""
     tested = clients.test_sizes if clients.test is not None else np.zeros(len(clients), np.int64)
-    columns = {"client": clients.names, "rows": clients.sizes, "test rows": tested}
+    columns: dict[str, Any] = {
+        "client": clients.names,
+        "rows": clients.sizes,
+        "test rows": tested,
+    }
     counts = class_counts(clients)
     if counts.shape[1] > 1:
         columns |= dict(zip(_class_names(clients), counts.T, strict=True))
-    return pl.DataFrame(columns)
+    return columns
 
 
 def picture(clients: Clients, path: Path | str) -> None:

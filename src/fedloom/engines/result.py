@@ -48,6 +48,7 @@ class Result:
     info: Sequence[Tree]  # what the method shows for the eye, one for each evaluation
     status: str  # "done", "interrupted" or "diverged"
     about: dict[str, Any]  # method, problem, seed, ...: plain values for a reader
+    holdings: dict[str, Any] = dataclasses.field(default_factory=dict)  # rows of each client
 
     @property
     def history(self) -> "pl.DataFrame":
@@ -79,11 +80,15 @@ class Result:
         write_folder(path, self._fill)
 
     def _fill(self, folder: Path) -> None:
+        import polars as pl
+
         write_bytes(folder / "model.safetensors", wire.encode(self.model))
         write_bytes(folder / "state.safetensors", wire.encode(self.state))
         write_bytes(folder / "info.safetensors", wire.encode(list(self.info)))
         self.history.write_parquet(folder / "history.parquet")
         self.clients.write_parquet(folder / "clients.parquet")
+        if self.holdings:
+            pl.DataFrame(self.holdings).write_parquet(folder / "holdings.parquet")
         about = {"format": _FORMAT, "status": self.status, **self.about}
         write_text(folder / "result.json", json.dumps(about, indent=2) + "\n")
 
@@ -106,19 +111,30 @@ def load(path: str | Path) -> Result:
             f"Read it with the fedloom version that wrote it."
         )
     clients = pl.read_parquet(folder / "clients.parquet")
-    info = nested(wire.read((folder / "info.safetensors").read_bytes()))
+    rows = pl.read_parquet(folder / "history.parquet").to_dicts()
+    holdings = folder / "holdings.parquet"
     return Result(
         model=nested(wire.read((folder / "model.safetensors").read_bytes()), namespaces=False),
         state=nested(wire.read((folder / "state.safetensors").read_bytes())),
-        rows=pl.read_parquet(folder / "history.parquet").to_dicts(),
+        rows=rows,
         client_metrics={
             name: clients[name].to_numpy() for name in clients.columns if name != "client"
         },
         client_names=clients["client"].to_list(),
-        info=info,
+        info=_shown(wire.read((folder / "info.safetensors").read_bytes()), len(rows)),
         status=about.pop("status"),
         about=about,
+        holdings=pl.read_parquet(holdings).to_dict(as_series=False) if holdings.exists() else {},
     )
+
+
+def _shown(arrays: dict[str, np.ndarray], evaluations: int) -> list[Tree]:
+    """What the method showed at each evaluation; an empty tuple where it showed nothing."""
+    known = {name.split("/")[0] for name in arrays}
+    return [
+        _below(arrays, head, namespaces=True) if head in known else ()
+        for head in map(str, range(evaluations))
+    ]
 
 
 def nested(arrays: dict[str, np.ndarray], *, namespaces: bool = True) -> Any:

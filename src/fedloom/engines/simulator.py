@@ -5,7 +5,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from fedloom.data import holdings
 from fedloom.data.clients import Clients
 from fedloom.engines import block, evaluation, keys, wire
 from fedloom.engines.block import State
@@ -49,6 +50,7 @@ def simulate(
     resume: Result | None = None,
     devices: int | None = None,
     progress: bool | Progress | None = None,
+    on_evaluation: Callable[[dict[str, float]], None] | None = None,
 ) -> Result:
     """Run an algorithm on a problem over clients, and return what came of it.
 
@@ -68,6 +70,7 @@ def simulate(
         resume: A result to go on from, up to `rounds` rounds in all.
         devices: Over how many local devices the cohort is divided; None: all there are.
         progress: Whether to show a bar; None: where standard error is a terminal.
+        on_evaluation: Called with the new row of the history after each evaluation.
 
     Returns:
         The model, the history, each client's metrics and the state. Ctrl-C ends the run early and
@@ -84,6 +87,7 @@ def simulate(
     _keep_compiled_programs()
     with jax.enable_x64(precision == "float64"):
         run = _Run(algorithm, problem, clients, batch_size, seed, metrics, precision, devices)
+        run.on_evaluation = on_evaluation
         run.know(optimum)
         run.start(resume)
         bar = progress_for(
@@ -131,6 +135,7 @@ class _Run:
         self._rounds = block.compiled(block.rounds, small)
         self._opening = block.compiled(block.opening, small)
         self._measure = jax.jit(evaluation.measure, static_argnames=("plan", "wanted"))
+        self.on_evaluation: Callable[[dict[str, float]], None] | None = None
         self.rows: list[dict[str, float]] = []
         self.info: list[Tree] = []
         self.bytes_down = self.bytes_up = 0
@@ -149,6 +154,7 @@ class _Run:
         """Choose the metrics; those of a known optimum need its vector and value."""
         fed = self.federation.fed
         self.wanted = evaluation.choose(self.metrics, fed.problem, optimum is not None)
+        self.about["larger_is_better"] = evaluation.larger_is_better(self.wanted, fed.problem)
         self.optimum: evaluation.Optimum | None = None
         if optimum is None:
             return
@@ -223,6 +229,7 @@ class _Run:
             info=self.info,
             status=self.status,
             about=self.about,
+            holdings=holdings.columns(self.clients),
         )
 
     def _advance(self, stop: int) -> Tree:
@@ -286,6 +293,8 @@ class _Run:
         )
         self.rows.append(row)
         self.info.append(info)
+        if self.on_evaluation is not None:
+            self.on_evaluation(row)
 
     def _count(self, traffic: block.Traffic) -> None:
         down, up, messages = (np.asarray(entry, np.int64) for entry in traffic)
