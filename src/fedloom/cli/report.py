@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from fedloom.files import write_text
 from fedloom.reports.page import render
 from fedloom.reports.pictures import draw
 from fedloom.reports.reading import read
-from fedloom.files import write_text
 
 
 def add(verbs: Any) -> None:

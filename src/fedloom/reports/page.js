@@ -99,7 +99,7 @@
     if (x.length <= MANY && data.layers.length <= CLASSES.length) {
       const traces = data.layers.map((layer, i) => ({
         type: "bar", name: safe(layer.name), x, y: layer.rows,
-        marker: { color: one ? colour(0) : CLASSES[i % CLASSES.length] },
+        marker: { color: one ? colour(0) : CLASSES[i], line: { color: css("--soft"), width: isDark() ? 0.75 : 0 } },
         hovertemplate: `%{x}<br>${one ? "" : "class %{fullData.name}: "}%{y} rows<extra></extra>`,
       }));
       return [traces, {
@@ -133,7 +133,7 @@
       xaxis: { title: "Rounds" }, yaxis: { title: "Weight λ", rangemode: "tozero" },
     }];
   }
-  weights.choices = (data) => data.panels.length < 2 ? [] : [
+  weights.choices = (data) => [
     { name: "method", label: "Method", options: data.panels.map((p, i) => [String(i), p.name]), many: true },
   ];
 

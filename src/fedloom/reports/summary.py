@@ -26,6 +26,11 @@ class Summary(NamedTuple):
     rows: list[tuple[str, str, list[Cell]]]  # name, a remark, the cells
     sentence: str
 
+    @property
+    def spread(self) -> bool:
+        """Whether there are seeds to compare."""
+        return any(cell.spread for _, _, cells in self.rows for cell in cells)
+
 
 def summarise(study: Study) -> Summary:
     """The final metrics of each method, the best of them marked, and what they cost."""
@@ -102,12 +107,13 @@ def _sentence(study: Study, values: dict[str, list[list[float]]], best: dict[str
         f"{_count(rounds, 'round')}, {_count(seeds, 'seed')}."
     )
     for column in list(values)[:2]:
-        leaders = [names[i] for i in sorted(best[column])]
+        leaders = sorted(best[column]) if len(names) > 1 else [0]
         if len(leaders) == 1:
-            value = labels.number(statistics.fmean(values[column][names.index(leaders[0])]))
+            value = labels.number(statistics.fmean(values[column][leaders[0]]))
             metric, _, part = labels.label(column).partition(", ")
             what = f"{metric} for the {part}" if part else metric
-            text += f" {leaders[0]} has the best {_inside(what)}: {value}."
+            winner = f"{names[leaders[0]]} has the best {_inside(what)}" if len(names) > 1 else what
+            text += f" {winner}: {value}."
     return text
 
 
