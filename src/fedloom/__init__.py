@@ -15,6 +15,7 @@ from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
+from fedloom.reports.notebook import partition_plot
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ __all__ = [
     "data",
     "load",
     "models",
+    "partition_plot",
     "problems",
     "reference",
     "simulate",

@@ -2,15 +2,17 @@
 
 import argparse
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from fedloom.cli.output import bytes_text, show_json, show_table
-from fedloom.cli.run import add_common
+from fedloom.cli.run import add_common, read
 from fedloom.engines.result import Result
-from fedloom.experiments import comparing, running, settings
-from fedloom.experiments.comparing import Comparison
+from fedloom.experiments import comparing, running
+from fedloom.experiments.comparing import Comparison, Watch
 from fedloom.experiments.settings import Settings
+from fedloom.experiments.tracking import tracking
 from fedloom.files import write_text
 from fedloom.reports.curves import curves
 
@@ -24,7 +26,7 @@ def add(verbs: Any) -> None:
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    chosen = settings.read(arguments.settings, arguments.set)
+    chosen = read(arguments, arguments.settings)
     out = arguments.out or running.default_folder(chosen)
     return run(chosen, out, arguments.format)
 
@@ -35,6 +37,10 @@ def run(chosen: Settings, out: Path, format: str) -> int:
     def finished(name: str, seed: int, result: Result) -> None:
         print(f"{name}, seed {seed}: {result.status}", file=sys.stderr)
 
+    def watching(name: str, seed: int) -> AbstractContextManager[Watch | None]:
+        facts = {"algorithm": chosen.algorithms[name], "problem": chosen.problem, "seed": seed}
+        return tracking(chosen.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
+
     options = chosen.run.options()
     first = options.pop("seed")
     comparison = comparing.compare(
@@ -44,6 +50,7 @@ def run(chosen: Settings, out: Path, format: str) -> int:
         seeds=range(first, first + chosen.compare.seeds),
         metric=chosen.compare.metric,
         finished=finished,
+        watching=watching,
         **options,
     )
     comparing.keep(comparison, out)

@@ -1,12 +1,15 @@
 """`fedloom run SETTINGS.toml`: one method, one problem, one result."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
 from fedloom.cli.output import bytes_text, show_json, show_table
 from fedloom.engines.result import Result
 from fedloom.experiments import running, settings
+from fedloom.experiments.settings import Settings
+from fedloom.experiments.tracking import TRACKERS
 
 
 def add(verbs: Any) -> None:
@@ -26,12 +29,24 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change a setting, as in --set run.rounds=50",
     )
+    parser.add_argument(
+        "--log",
+        action="append",
+        choices=TRACKERS,
+        help="send every evaluation to a tracker, as `log` of [run] does; may be repeated",
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
     parser.add_argument("--format", choices=("table", "json"), default="table")
 
 
+def read(arguments: argparse.Namespace, file: Path) -> Settings:
+    """The settings file with the changes of the command line."""
+    log = [f"run.log={json.dumps(arguments.log)}"] if arguments.log else []
+    return settings.read(file, [*arguments.set, *log])
+
+
 def _handle(arguments: argparse.Namespace) -> int:
-    chosen = settings.read(arguments.settings, arguments.set)
+    chosen = read(arguments, arguments.settings)
     out = arguments.out or running.default_folder(chosen)
     result = running.run(chosen, out)
     if arguments.format == "json":

@@ -64,12 +64,13 @@ def picture(clients: Clients, path: Path | str) -> None:
         raise DataError(
             f"{path}: a picture must be .png or .svg; got {path.suffix!r}. Change the suffix."
         )
-    needs("matplotlib", "plot")
-    figure = _draw(clients)
+    figure = draw(clients)
     write_file(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=150))
 
 
-def _draw(clients: Clients) -> Any:
+def draw(clients: Clients) -> Any:
+    """The picture as a Matplotlib figure."""
+    needs("matplotlib", "plot")
     from matplotlib.figure import Figure
 
     counts = class_counts(clients)

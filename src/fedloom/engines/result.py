@@ -17,6 +17,8 @@ from fedloom.files import write_bytes, write_folder, write_text
 if TYPE_CHECKING:
     import polars as pl
 
+    from fedloom.reports.picture import Picture
+
 Tree = Any
 _FORMAT = 1
 
@@ -36,9 +38,9 @@ class Fields(SimpleNamespace):
         return cls(**dict(zip(names, values, strict=True)))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of a run."""
+    """The outcome of a run. In a notebook it shows itself as a table."""
 
     model: Tree  # the hub's model: arrays in the structure that the problem gives them
     state: Any  # round, hub, clients: all that the next round needs
@@ -68,6 +70,31 @@ class Result:
     def final(self) -> dict[str, float]:
         """The last row of the history."""
         return self.rows[-1]
+
+    def plot(
+        self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
+    ) -> "Picture":
+        """Curves of metrics, by default the main one, against "round", "bytes_up" or "seconds"."""
+        from fedloom.reports import curves, labels
+
+        chosen = metrics or tuple(labels.metrics(self.final)[:1])
+        name = self.about["algorithm"].split("(")[0]
+        return curves.draw({name: self}, metrics=chosen, against=against, log=log, title=title)
+
+    def __repr__(self) -> str:
+        from fedloom.reports import notebook
+
+        return f"<Result: {notebook.caption(self)}>"
+
+    def __rich__(self) -> Any:
+        from fedloom.reports import notebook
+
+        return notebook.rich_table(notebook.metric_rows(self), notebook.caption(self))
+
+    def _repr_html_(self) -> str:
+        from fedloom.reports import notebook
+
+        return notebook.html_table(notebook.metric_rows(self), notebook.caption(self))
 
     def save(self, path: str | Path) -> None:
         """Write the result into a folder, whole or not at all; `fedloom.load` reads it again."""

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,10 @@ from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.reports import curves, notebook
+from fedloom.reports.picture import Picture
+
+Watch = Callable[[dict[str, float]], None]  # sees each row of a history
 
 _SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality")
 
@@ -27,6 +32,23 @@ class Comparison(NamedTuple):
         """A row for each method: the metric's mean and spread, the cost, and when it got there."""
         return [_row(name, runs, self.metric, target) for name, runs in self.results.items()]
 
+    def plot(
+        self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
+    ) -> Picture:
+        """Curves of metrics, by default the compared one, with the spread over seeds."""
+        chosen = metrics or (self.metric,)
+        return curves.draw(self.results, metrics=chosen, against=against, log=log, title=title)
+
+    def __rich__(self) -> Any:
+        return notebook.rich_table(self.table())
+
+    def _repr_html_(self) -> str:
+        return notebook.html_table(self.table())
+
+
+def _nobody(name: str, seed: int) -> AbstractContextManager[Watch | None]:
+    return nullcontext()
+
 
 def compare(
     algorithms: Mapping[str, Algorithm],
@@ -36,6 +58,7 @@ def compare(
     seeds: Sequence[int] = (0,),
     metric: str | None = None,
     finished: Callable[[str, int, Result], None] = lambda name, seed, result: None,
+    watching: Callable[[str, int], AbstractContextManager[Watch | None]] = _nobody,
     **options: Any,
 ) -> Comparison:
     """Run several methods on one problem.
@@ -47,6 +70,8 @@ def compare(
         seeds: Every method runs once for each of them.
         metric: What is compared; None: the first metric.
         finished: Called after each run, with the method's name, the seed and the result.
+        watching: Called before each run, with the method's name and the seed; what it returns is
+            open during the run and sees each row of the history.
         options: As for `simulate`. Metrics of a known optimum are taken against `fl.reference`.
 
     A method that diverges is kept with what it reached.
@@ -58,7 +83,9 @@ def compare(
     for name, algorithm in algorithms.items():
         for seed in seeds:
             try:
-                result = simulate(algorithm, problem, clients, **options | {"seed": seed})
+                with watching(name, seed) as watch:
+                    wishes = options | {"seed": seed, "on_evaluation": watch}
+                    result = simulate(algorithm, problem, clients, **wishes)
             except DivergedError as error:
                 result = error.result
             results[name].append(result)

@@ -11,6 +11,7 @@ from fedloom.engines.result import Result
 from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError
 from fedloom.experiments.settings import Settings
+from fedloom.experiments.tracking import tracking
 from fedloom.files import write_text
 
 _PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
@@ -21,8 +22,13 @@ def run(settings: Settings, out: Path, *, progress: bool | None = None) -> Resul
     algorithm, clients, options = settings.algorithm, settings.clients(), settings.run.options()
     if set(options["metrics"] or ()) & set(NEED_OPTIMUM):
         options["optimum"] = reference(settings.problem, clients)
+    facts = {"algorithm": algorithm, "problem": settings.problem, "seed": options["seed"]}
     try:
-        result = simulate(algorithm, settings.problem, clients, progress=progress, **options)
+        with tracking(settings.run.log, out, out.name, facts) as watch:
+            result = simulate(
+                algorithm, settings.problem, clients, progress=progress, on_evaluation=watch,
+                **options,
+            )  # fmt: skip
     except DivergedError as error:
         keep(error.result, settings, out)
         raise

@@ -19,6 +19,7 @@ from fedloom.data.clients import Clients
 from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
+from fedloom.experiments.tracking import TRACKERS
 from fedloom.hints import closest
 from fedloom.parameters import Rule, anything, at_least, flag, one_of, param, parametrised
 from fedloom.problems.base import Problem
@@ -29,6 +30,11 @@ _NEEDED = ("data", "problem", "algorithm")
 _MADE = "synthetic"
 _batch_rule = Rule(
     lambda v: v == "full" or at_least(1).holds(v), 'a whole number >= 1, or "full"', 32
+)
+_log_rule = Rule(
+    lambda v: isinstance(v, list | tuple) and all(name in TRACKERS for name in v),
+    f"a list with names among {', '.join(TRACKERS)}",
+    (),
 )
 
 
@@ -44,6 +50,7 @@ class RunSettings:
         anything, "names of metrics; none: the problem's own", default=None
     )
     precision: str = param(one_of("float32", "float64"), "of all numbers", default="float32")
+    log: tuple[str, ...] = param(_log_rule, "trackers that get every evaluation", default=())
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `simulate`."""

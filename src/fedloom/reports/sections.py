@@ -123,7 +123,7 @@ def _weights(study: Study) -> Data | None:
         shown = [
             (row["round"], np.asarray(info.weights))
             for row, info in zip(run.rows, run.info, strict=True)
-            if np.shape(getattr(info, "weights", None)) == (len(run.client_names),)
+            if np.shape(getattr(info, "weights", 0)) == (len(run.client_names),)
         ]
         if shown:
             rounds, weights = zip(*shown, strict=True)
