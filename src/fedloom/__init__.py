@@ -15,6 +15,7 @@ from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
+from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.reports.notebook import partition_plot
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ __all__ = [
     "DivergedError",
     "FedloomError",
     "Result",
+    "Sweep",
     "algorithms",
     "compare",
     "data",
@@ -33,4 +35,5 @@ __all__ = [
     "problems",
     "reference",
     "simulate",
+    "sweep",
 ]

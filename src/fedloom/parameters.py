@@ -11,7 +11,7 @@ everywhere: who, which parameter, the rule, the value, and what to try instead.
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, Union, dataclass_transform
 
 import jax
@@ -22,16 +22,17 @@ T = TypeVar("T")
 
 
 class Rule(NamedTuple):
-    """What values a parameter may take: a test, the words for it, and an example."""
+    """What values a parameter may take: a test, the words for it, an example, a JSON Schema."""
 
     holds: Callable[[Any], bool]
     text: str
     example: object
+    schema: Mapping[str, Any] = types.MappingProxyType({})  # an empty one allows everything
 
     def or_none(self, meaning: str) -> "Rule":
         """The same rule, with None allowed as well."""
         text = f"{self.text}, or none ({meaning})"
-        return Rule(lambda v: v is None or self.holds(v), text, self.example)
+        return Rule(lambda v: v is None or self.holds(v), text, self.example, self.schema)
 
 
 def _is_number(value: object) -> bool:
@@ -42,28 +43,52 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-positive = Rule(lambda v: _is_number(v) and 0 < v < float("inf"), "a number > 0", 0.1)
-at_least_zero = Rule(lambda v: _is_number(v) and 0 <= v < float("inf"), "a number >= 0", 0.0)
-fraction = Rule(lambda v: _is_number(v) and 0 <= v <= 1, "a number from 0 to 1", 0.5)
-per_cent = Rule(lambda v: _is_integer(v) and 0 <= v <= 100, "a whole number from 0 to 100", 10)
-flag = Rule(lambda v: isinstance(v, bool), "true or false", True)
+positive = Rule(
+    lambda v: _is_number(v) and 0 < v < float("inf"),
+    "a number > 0",
+    0.1,
+    {"type": "number", "exclusiveMinimum": 0},
+)
+at_least_zero = Rule(
+    lambda v: _is_number(v) and 0 <= v < float("inf"),
+    "a number >= 0",
+    0.0,
+    {"type": "number", "minimum": 0},
+)
+fraction = Rule(
+    lambda v: _is_number(v) and 0 <= v <= 1,
+    "a number from 0 to 1",
+    0.5,
+    {"type": "number", "minimum": 0, "maximum": 1},
+)
+per_cent = Rule(
+    lambda v: _is_integer(v) and 0 <= v <= 100,
+    "a whole number from 0 to 100",
+    10,
+    {"type": "integer", "minimum": 0, "maximum": 100},
+)
+flag = Rule(lambda v: isinstance(v, bool), "true or false", True, {"type": "boolean"})
 anything = Rule(lambda v: True, "anything", None)
 
 
 def at_least(low: int) -> Rule:
     """Whole numbers from `low` on."""
-    return Rule(lambda v: _is_integer(v) and v >= low, f"a whole number >= {low}", max(low, 10))
+    schema = {"type": "integer", "minimum": low}
+    holds = lambda v: _is_integer(v) and v >= low  # noqa: E731
+    return Rule(holds, f"a whole number >= {low}", max(low, 10), schema)
 
 
 def between(low: float, high: float) -> Rule:
     """Numbers strictly between `low` and `high`."""
     text = f"a number between {low:g} and {high:g}"
-    return Rule(lambda v: _is_number(v) and low < v < high, text, (low + high) / 2)
+    schema = {"type": "number", "exclusiveMinimum": low, "exclusiveMaximum": high}
+    return Rule(lambda v: _is_number(v) and low < v < high, text, (low + high) / 2, schema)
 
 
 def one_of(*choices: str) -> Rule:
     """One of a few names."""
-    return Rule(lambda v: v in choices, "one of " + ", ".join(map(repr, choices)), choices[0])
+    text = "one of " + ", ".join(map(repr, choices))
+    return Rule(lambda v: v in choices, text, choices[0], {"enum": list(choices)})
 
 
 def instance_of(kind: type) -> Rule:

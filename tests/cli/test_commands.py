@@ -50,7 +50,8 @@ def test_run_prints_a_table_and_keeps_the_result(settings, tmp_path, capsys):
     result = fl.load(tmp_path / "kept")
     assert result.history["round"].to_list() == [0, 3, 6]
     assert (tmp_path / "kept" / "settings.toml").read_text() == SETTINGS
-    assert result.about["settings"]["algorithm"]["lr"] == 0.1
+    kept = json.loads((tmp_path / "kept" / "settings.json").read_text())
+    assert kept["algorithm"][0]["lr"] == 0.1 and kept["run"]["eval_every"] == 3
     assert result.about["versions"]["fedloom"] == fl.__version__
 
 

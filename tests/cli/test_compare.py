@@ -64,7 +64,7 @@ def test_compare_prints_a_row_for_each_method_and_draws(file, tmp_path, capsys):
     assert (tmp_path / "o" / "comparison.png").read_bytes().startswith(b"\x89PNG")
     kept = fl.load(tmp_path / "o" / "mirror" / "seed-1")
     assert kept.final["optimality"] == pytest.approx(mirror["optimality"])
-    assert main(["compare", str(file), "--out", str(tmp_path / "o")]) == 0
+    assert main(["compare", "--resume", str(tmp_path / "o")]) == 0
     assert "After 40 rounds, 2 seeds" in capsys.readouterr().out
 
 

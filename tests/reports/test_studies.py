@@ -54,7 +54,8 @@ def test_seeds_of_a_method_stand_together(folder):
     (study,) = read([folder / "both"])
     assert {name: len(runs) for name, runs in study.methods.items()} == {"fedavg": 2, "fedprox": 2}
     assert study.title == "iris, Multinomial over 3 clients"
-    assert study.commands == ["fedloom compare settings.toml"] and study.settings == SETTINGS
+    assert study.commands == ["fedloom compare settings.toml --set 'run.rounds=9'"]
+    assert study.settings == SETTINGS
 
 
 def test_runs_on_other_problems_are_other_studies(folder):

@@ -1,77 +1,77 @@
 """`fedloom compare SETTINGS.toml`: several methods, several seeds, one problem."""
 
 import argparse
-import sys
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from fedloom.cli.live import LiveTable
 from fedloom.cli.output import bytes_text, show_json, show_table
-from fedloom.cli.run import add_common, read
-from fedloom.engines.result import Result
+from fedloom.cli.run import add_common, add_source, chosen
 from fedloom.experiments import comparing, running
-from fedloom.experiments.comparing import Comparison, Watch
+from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
-from fedloom.experiments.tracking import tracking
-from fedloom.files import write_text
+from fedloom.experiments.tracking import Tracking, tracking
 from fedloom.reports.curves import curves
 
 
 def add(verbs: Any) -> None:
     """Declare the verb."""
     parser = verbs.add_parser("compare", help="compare the methods of a settings file")
-    parser.add_argument("settings", metavar="SETTINGS.toml", type=Path)
+    add_source(parser)
     add_common(parser)
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    chosen = read(arguments, arguments.settings)
-    out = arguments.out or running.default_folder(chosen)
-    return run(chosen, out, arguments.format)
+    setup, out = chosen(arguments)
+    return run(setup, out, arguments.format, resume=arguments.resume is not None)
 
 
-def run(chosen: Settings, out: Path, format: str) -> int:
+def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int:
     """Compare what the settings name; leaves the results and a picture in a folder."""
-
-    def finished(name: str, seed: int, result: Result) -> None:
-        print(f"{name}, seed {seed}: {result.status}", file=sys.stderr)
-
-    def watching(name: str, seed: int) -> AbstractContextManager[Watch | None]:
-        facts = {"algorithm": chosen.algorithms[name], "problem": chosen.problem, "seed": seed}
-        return tracking(chosen.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
-
-    options = chosen.run.options()
+    clients, options = setup.clients(), setup.run.options()
     first = options.pop("seed")
-    comparison = comparing.compare(
-        chosen.algorithms,
-        chosen.problem,
-        chosen.clients(),
-        seeds=range(first, first + chosen.compare.seeds),
-        metric=chosen.compare.metric,
-        finished=finished,
-        watching=watching,
-        **options,
-    )
-    comparing.keep(comparison, out)
-    write_text(out / "settings.toml", chosen.place.text)
+
+    def tracked(name: str, seed: int) -> Tracking:
+        facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
+        return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
+
+    metric = setup.compare.metric or next(iter(setup.run.metrics or setup.problem.metrics()))
+    with (
+        running.run_folder(setup, out, resume=resume),
+        LiveTable(metric, setup.run.rounds) as table,
+    ):
+        comparison = comparing.compare(
+            setup.algorithms,
+            setup.problem,
+            clients,
+            seeds=range(first, first + setup.compare.seeds),
+            metric=metric,
+            out=out,
+            watch=table.watch,
+            tracked=tracked,
+            **options,
+        )
+    if comparison.interrupted:
+        print(f"kept in {out}; go on with `fedloom compare --resume {out}`")
+        return 130
     picture = out / "comparison.png"
     curves(
         comparison.results,
         picture,
         metrics=(comparison.metric,),
-        log=chosen.compare.log,
-        title=chosen.compare.title,
+        log=setup.compare.log,
+        title=setup.compare.title,
     )
-    show(comparison, chosen, format)
+    show(comparison, setup, format)
     if format != "json":
         print(f"kept in {out}; picture: {picture}")
     return 0
 
 
-def show(comparison: Comparison, chosen: Settings, format: str) -> None:
+def show(comparison: Comparison, setup: Settings, format: str) -> None:
     """The table, for people or for programs."""
-    rows = comparison.table(chosen.compare.target)
+    rows = comparison.table(setup.compare.target)
     if format == "json":
         show_json(rows)
         return
@@ -79,5 +79,5 @@ def show(comparison: Comparison, chosen: Settings, format: str) -> None:
         for column in ("bytes up", "bytes down", "bytes to target"):
             if row.get(column) is not None:
                 row[column] = bytes_text(row[column])
-    seeds = chosen.compare.seeds
-    show_table(rows, title=f"After {chosen.run.rounds} rounds, {seeds} seed{'s' * (seeds > 1)}")
+    seeds = setup.compare.seeds
+    show_table(rows, title=f"After {setup.run.rounds} rounds, {seeds} seed{'s' * (seeds > 1)}")

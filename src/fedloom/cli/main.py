@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 import fedloom
-from fedloom.cli import compare, demo, explain, listing, report, reproduce, run
+from fedloom.cli import compare, demo, explain, listing, report, reproduce, run, schema, sweep
 from fedloom.errors import DivergedError, FedloomError
 
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -24,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedloom {fedloom.__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for module in (run, compare, report, reproduce, listing, explain, demo):
+    for module in (run, compare, sweep, report, reproduce, listing, explain, schema, demo):
         module.add(verbs)
     return top
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedloom.cli.output import bytes_text, show_json, show_table
 from fedloom.engines.result import Result
+from fedloom.errors import SettingsError
 from fedloom.experiments import running, settings
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import TRACKERS
@@ -15,13 +16,21 @@ from fedloom.experiments.tracking import TRACKERS
 def add(verbs: Any) -> None:
     """Declare the verb."""
     parser = verbs.add_parser("run", help="run a settings file")
-    parser.add_argument("settings", metavar="SETTINGS.toml", type=Path)
+    add_source(parser)
     add_common(parser)
     parser.set_defaults(handle=_handle)
 
 
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Where the settings come from: a file, or a folder in which something was interrupted."""
+    parser.add_argument("settings", metavar="SETTINGS.toml", type=Path, nargs="?")
+    parser.add_argument(
+        "--resume", type=Path, metavar="DIR", help="go on with what was interrupted in a folder"
+    )
+
+
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """The options of every verb that runs a settings file."""
+    """The options of every verb that runs settings."""
     parser.add_argument(
         "--set",
         action="append",
@@ -39,16 +48,30 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json"), default="table")
 
 
-def read(arguments: argparse.Namespace, file: Path) -> Settings:
-    """The settings file with the changes of the command line."""
+def chosen(arguments: argparse.Namespace) -> tuple[Settings, Path]:
+    """The settings and the folder: new ones, or those of what is resumed."""
+    if arguments.resume is not None:
+        if arguments.settings is not None or arguments.out is not None:
+            raise SettingsError(
+                "--resume takes its settings and its folder from DIR. "
+                "Leave out SETTINGS.toml and --out."
+            )
+        return settings.read_again(arguments.resume, changes(arguments)), arguments.resume
+    if arguments.settings is None:
+        raise SettingsError("a settings file is needed. Give SETTINGS.toml, or --resume DIR.")
+    fresh = settings.read(arguments.settings, changes(arguments))
+    return fresh, arguments.out or running.default_folder(fresh)
+
+
+def changes(arguments: argparse.Namespace) -> list[str]:
+    """What the command line changes in the settings."""
     log = [f"run.log={json.dumps(arguments.log)}"] if arguments.log else []
-    return settings.read(file, [*arguments.set, *log])
+    return [*arguments.set, *log]
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    chosen = read(arguments, arguments.settings)
-    out = arguments.out or running.default_folder(chosen)
-    result = running.run(chosen, out)
+    setup, out = chosen(arguments)
+    result = running.run(setup, out, resume=arguments.resume is not None)
     if arguments.format == "json":
         show_json(
             {

@@ -9,6 +9,7 @@ from fedloom.data.load import load
 from fedloom.data.partitions import SCHEMES, partition
 from fedloom.data.schemes import IID, ByClient, ByColumn, ByFeatures, BySize
 from fedloom.data.synthetic import synthetic
+from fedloom.data.validation import hold_out
 
 __all__ = [
     "CATALOGUE",
@@ -24,6 +25,7 @@ __all__ = [
     "Dirichlet",
     "OneClass",
     "from_arrays",
+    "hold_out",
     "load",
     "partition",
     "picture",

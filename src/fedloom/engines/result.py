@@ -29,7 +29,7 @@ class Fields(SimpleNamespace):
 
     def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
         """The fields, by name."""
-        names = tuple(vars(self))
+        names = tuple(sorted(vars(self)))  # a file keeps arrays in an order of its own
         return [(jax.tree_util.GetAttrKey(n), getattr(self, n)) for n in names], names
 
     @classmethod
@@ -48,7 +48,7 @@ class Result:
     client_metrics: dict[str, np.ndarray]  # of the last evaluation, one value for each client
     client_names: Sequence[str]
     info: Sequence[Tree]  # what the method shows for the eye, one for each evaluation
-    status: str  # "done", "interrupted" or "diverged"
+    status: str  # "done", "interrupted", "diverged", or "unfinished" in a checkpoint
     about: dict[str, Any]  # method, problem, seed, ...: plain values for a reader
     holdings: dict[str, Any] = dataclasses.field(default_factory=dict)  # rows of each client
 
@@ -104,9 +104,10 @@ class Result:
                 f"{path} exists and is not a saved result, so it is not overwritten. "
                 f"Choose another path."
             )
-        write_folder(path, self._fill)
+        write_folder(path, self.fill)
 
-    def _fill(self, folder: Path) -> None:
+    def fill(self, folder: Path) -> None:
+        """Write the files of a saved result into a folder; result.json comes last."""
         import polars as pl
 
         write_bytes(folder / "model.safetensors", wire.encode(self.model))
@@ -129,8 +130,8 @@ def load(path: str | Path) -> Result:
         about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(
-            f"{folder} holds no saved result: result.json is missing. "
-            f"Give the folder that Result.save wrote."
+            f"{folder} holds no saved result: result.json is missing. Give the folder of a "
+            f"finished run; `fedloom run --resume` ends one that was interrupted."
         ) from None
     if about.pop("format", None) != _FORMAT:
         raise DataError(
@@ -139,6 +140,7 @@ def load(path: str | Path) -> Result:
         )
     clients = pl.read_parquet(folder / "clients.parquet")
     rows = pl.read_parquet(folder / "history.parquet").to_dicts()
+    info = wire.read((folder / "info.safetensors").read_bytes())
     holdings = folder / "holdings.parquet"
     return Result(
         model=nested(wire.read((folder / "model.safetensors").read_bytes()), namespaces=False),
@@ -148,20 +150,11 @@ def load(path: str | Path) -> Result:
             name: clients[name].to_numpy() for name in clients.columns if name != "client"
         },
         client_names=clients["client"].to_list(),
-        info=_shown(wire.read((folder / "info.safetensors").read_bytes()), len(rows)),
+        info=listed(info, len(rows)),
         status=about.pop("status"),
         about=about,
         holdings=pl.read_parquet(holdings).to_dict(as_series=False) if holdings.exists() else {},
     )
-
-
-def _shown(arrays: dict[str, np.ndarray], evaluations: int) -> list[Tree]:
-    """What the method showed at each evaluation; an empty tuple where it showed nothing."""
-    known = {name.split("/")[0] for name in arrays}
-    return [
-        _below(arrays, head, namespaces=True) if head in known else ()
-        for head in map(str, range(evaluations))
-    ]
 
 
 def nested(arrays: dict[str, np.ndarray], *, namespaces: bool = True) -> Any:
@@ -173,6 +166,15 @@ def nested(arrays: dict[str, np.ndarray], *, namespaces: bool = True) -> Any:
     if all(head.isdigit() for head in heads):
         return [parts[head] for head in sorted(parts, key=int)]
     return Fields(**parts) if namespaces else parts
+
+
+def listed(arrays: dict[str, np.ndarray], count: int) -> list[Any]:
+    """Named arrays as a list of trees: "3/weights" is in the third; empty where none is named."""
+    parts: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
+    for name, array in arrays.items():
+        place, _, rest = name.partition("/")
+        parts[int(place)][rest or "value"] = array
+    return [nested(part) if part else () for part in parts]
 
 
 def _below(arrays: dict[str, np.ndarray], head: str, namespaces: bool) -> Any:

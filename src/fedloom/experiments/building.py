@@ -39,7 +39,7 @@ MODELS: Registry = {"mlp": models.MLP, "cnn": models.CNN}
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
 # A parameter that is itself an object is a table of its own, with the key of its class in `kind`.
-_NESTED: Mapping[str, Registry] = {
+NESTED: Mapping[str, Registry] = {
     "regulariser": REGULARISERS,
     "parts": REGULARISERS,
     "model": MODELS,
@@ -95,8 +95,24 @@ def construct(cls: type, parameters: dict[str, Any], place: Place) -> Any:
 
 
 def _value(name: str, value: Any, place: Place) -> Any:
-    if name in _NESTED and isinstance(value, dict):
-        return build(_NESTED[name], value, place, tag="kind")
-    if name in _NESTED and isinstance(value, list):
-        return tuple(build(_NESTED[name], entry, place, tag="kind") for entry in value)
+    if name in NESTED and isinstance(value, dict):
+        return build(NESTED[name], value, place, tag="kind")
+    if name in NESTED and isinstance(value, list):
+        return tuple(build(NESTED[name], entry, place, tag="kind") for entry in value)
     return value
+
+
+def describe(made: Any, registry: Registry | None = None, tag: str = "kind") -> dict[str, Any]:
+    """The table from which an object would be built again, with all defaults filled in."""
+    table: dict[str, Any] = {}
+    if registry is not None:
+        table[tag] = next(key for key, cls in registry.items() if cls is type(made))
+    for field in dataclasses.fields(made):
+        value = getattr(made, field.name)
+        if field.name in NESTED and isinstance(value, tuple):
+            value = [describe(entry, NESTED[field.name]) for entry in value]
+        elif field.name in NESTED and value is not None:
+            value = describe(value, NESTED[field.name])
+        if value is not None:  # TOML has no null: a missing key says the same
+            table[field.name] = value
+    return table

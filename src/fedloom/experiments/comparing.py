@@ -2,24 +2,25 @@
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom.data.clients import Clients
-from fedloom.engines.evaluation import NEED_OPTIMUM
-from fedloom.engines.reference import reference
+from fedloom.engines.progress import Progress
 from fedloom.engines.result import Result
 from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError
+from fedloom.experiments.folder import RunFolder
+from fedloom.experiments.running import with_optimum
+from fedloom.experiments.tracking import Tracking
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.reports import curves, notebook
 from fedloom.reports.picture import Picture
 
-Watch = Callable[[dict[str, float]], None]  # sees each row of a history
-
 _SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality")
+Watch = Callable[[str, int], Progress | bool | None]
 
 
 class Comparison(NamedTuple):
@@ -28,9 +29,16 @@ class Comparison(NamedTuple):
     results: dict[str, list[Result]]
     metric: str
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was stopped before its end."""
+        return any(run.status == "interrupted" for runs in self.results.values() for run in runs)
+
     def table(self, target: float | None = None) -> list[dict[str, Any]]:
         """A row for each method: the metric's mean and spread, the cost, and when it got there."""
-        return [_row(name, runs, self.metric, target) for name, runs in self.results.items()]
+        return [
+            _row(name, runs, self.metric, target) for name, runs in self.results.items() if runs
+        ]
 
     def plot(
         self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
@@ -46,10 +54,6 @@ class Comparison(NamedTuple):
         return notebook.html_table(self.table())
 
 
-def _nobody(name: str, seed: int) -> AbstractContextManager[Watch | None]:
-    return nullcontext()
-
-
 def compare(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
@@ -57,8 +61,9 @@ def compare(
     *,
     seeds: Sequence[int] = (0,),
     metric: str | None = None,
-    finished: Callable[[str, int, Result], None] = lambda name, seed, result: None,
-    watching: Callable[[str, int], AbstractContextManager[Watch | None]] = _nobody,
+    out: str | Path | None = None,
+    watch: Watch = lambda name, seed: None,
+    tracked: Callable[[str, int], Tracking] = lambda name, seed: nullcontext(),
     **options: Any,
 ) -> Comparison:
     """Run several methods on one problem.
@@ -69,36 +74,41 @@ def compare(
         clients: Who holds what.
         seeds: Every method runs once for each of them.
         metric: What is compared; None: the first metric.
-        finished: Called after each run, with the method's name, the seed and the result.
-        watching: Called before each run, with the method's name and the seed; what it returns is
-            open during the run and sees each row of the history.
+        out: A folder in which every run is kept; what is there already is not run again.
+        watch: Called before each run, with the method's name and the seed; returns who shall be
+            told how the run goes on.
+        tracked: Called before each run likewise; what it returns is open during the run and is
+            given each row of its history.
         options: As for `simulate`. Metrics of a known optimum are taken against `fl.reference`.
 
-    A method that diverges is kept with what it reached.
+    A method that diverges is kept with what it reached. Ctrl-C returns what was done.
     """
+    options = {"rounds": 100} | with_optimum(options, problem, clients)
     metrics = options.get("metrics")
-    if metrics and set(metrics) & set(NEED_OPTIMUM) and options.get("optimum") is None:
-        options["optimum"] = reference(problem, clients)
-    results: dict[str, list[Result]] = {name: [] for name in algorithms}
+    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()))
+    comparison = Comparison({name: [] for name in algorithms}, chosen)
     for name, algorithm in algorithms.items():
         for seed in seeds:
+            of_run = options | {"seed": seed, "progress": watch(name, seed)}
             try:
-                with watching(name, seed) as watch:
-                    wishes = options | {"seed": seed, "on_evaluation": watch}
-                    result = simulate(algorithm, problem, clients, **wishes)
+                with tracked(name, seed) as track:
+                    of_run["on_evaluation"] = track
+                    if out is None:
+                        result = simulate(algorithm, problem, clients, **of_run)
+                    else:
+                        folder = RunFolder(place(Path(out), name, seed))
+                        result = folder.go_on(algorithm, problem, clients, **of_run)
             except DivergedError as error:
                 result = error.result
-            results[name].append(result)
-            finished(name, seed, result)
-    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()))
-    return Comparison(results, chosen)
+            comparison.results[name].append(result)
+            if comparison.interrupted:
+                return comparison
+    return comparison
 
 
-def keep(comparison: Comparison, out: Path) -> None:
-    """Write every result into a folder of its own."""
-    for name, runs in comparison.results.items():
-        for result in runs:
-            result.save(out / name.replace("/", "-") / f"seed-{result.about['seed']}")
+def place(out: Path, name: str, seed: int) -> Path:
+    """Where a run of a comparison is kept."""
+    return out / name.replace("/", "-") / f"seed-{seed}"
 
 
 def _row(name: str, runs: list[Result], metric: str, target: float | None) -> dict[str, Any]:
@@ -127,8 +137,12 @@ def _row(name: str, runs: list[Result], metric: str, target: float | None) -> di
     return row
 
 
+def falls(metric: str) -> bool:
+    """Whether a smaller value of the metric is the better one."""
+    return metric.split("_")[0] in _SMALLER_IS_BETTER
+
+
 def _reached(run: Result, metric: str, target: float) -> dict[str, float] | None:
     """The first evaluation at which the metric is as good as the target."""
-    falls = metric.split("_")[0] in _SMALLER_IS_BETTER
-    good = (lambda v: v <= target) if falls else (lambda v: v >= target)
+    good = (lambda v: v <= target) if falls(metric) else (lambda v: v >= target)
     return next((row for row in run.rows if metric in row and good(row[metric])), None)

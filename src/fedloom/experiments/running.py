@@ -1,48 +1,64 @@
-"""Run a settings file, and keep what came of it in a folder."""
+"""Run a settings file in a folder, or go on with a run that was interrupted there."""
 
-import importlib.metadata
-import platform
+import contextlib
+import shutil
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+from fedloom.data.clients import Clients
 from fedloom.engines.evaluation import NEED_OPTIMUM
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result
-from fedloom.engines.simulator import simulate
-from fedloom.errors import DivergedError
+from fedloom.errors import DivergedError, FedloomError, SettingsError
+from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
-from fedloom.files import write_text
-
-_PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
+from fedloom.problems.base import Problem
 
 
-def run(settings: Settings, out: Path, *, progress: bool | None = None) -> Result:
+def run(
+    settings: Settings, out: Path, *, resume: bool = False, progress: bool | None = None
+) -> Result:
     """Simulate what the settings say; the folder is written even where the run diverges."""
-    algorithm, clients, options = settings.algorithm, settings.clients(), settings.run.options()
-    if set(options["metrics"] or ()) & set(NEED_OPTIMUM):
-        options["optimum"] = reference(settings.problem, clients)
-    facts = {"algorithm": algorithm, "problem": settings.problem, "seed": options["seed"]}
+    algorithm, clients = settings.algorithm, settings.clients()
+    options = with_optimum(settings.run.options(), settings.problem, clients)
+    facts = {"algorithm": algorithm, "problem": settings.problem, "seed": settings.run.seed}
+    with (
+        run_folder(settings, out, resume=resume) as folder,
+        tracking(settings.run.log, out, out.name, facts) as track,
+    ):
+        options |= {"progress": progress, "on_evaluation": track}
+        return folder.go_on(algorithm, settings.problem, clients, **options)
+
+
+@contextlib.contextmanager
+def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFolder]:
+    """A folder with the settings in it; it is removed again where they turn out to be wrong."""
+    if not resume and out.exists() and any(out.iterdir()):
+        raise SettingsError(
+            f"{out} is not empty. Choose another --out, or go on with what is in it: "
+            f"--resume {out}."
+        )
+    folder = RunFolder(out)
+    folder.write_settings(settings.place.text, settings.resolved())
     try:
-        with tracking(settings.run.log, out, out.name, facts) as watch:
-            result = simulate(
-                algorithm, settings.problem, clients, progress=progress, on_evaluation=watch,
-                **options,
-            )  # fmt: skip
-    except DivergedError as error:
-        keep(error.result, settings, out)
+        yield folder
+    except DivergedError:
         raise
-    keep(result, settings, out)
-    return result
+    except FedloomError:
+        if not resume:
+            shutil.rmtree(out)
+        raise
 
 
-def keep(result: Result, settings: Settings, out: Path) -> None:
-    """Write the run folder: the result, the settings as they were read, and the versions."""
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    result.about["versions"] = versions | {"python": platform.python_version()}
-    result.about["settings"] = settings.tables
-    result.save(out)
-    write_text(out / "settings.toml", settings.place.text)
+def with_optimum(options: dict[str, Any], problem: Problem, clients: Clients) -> dict[str, Any]:
+    """The options of a run, with the solution where its metrics need it."""
+    metrics = set(options.get("metrics") or ())
+    if metrics & set(NEED_OPTIMUM) and options.get("optimum") is None:
+        return options | {"optimum": reference(problem, clients)}
+    return options
 
 
 def default_folder(settings: Settings) -> Path:

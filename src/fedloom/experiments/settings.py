@@ -6,10 +6,12 @@
     [algorithm]    key, and its parameters: how; [[algorithm]] several times to compare methods
     [run]          rounds, batch size, seed, ...
     [compare]      seeds, metric, target, ...
+    [sweep]        search, validation, ..., and in [sweep.over] the values of each field
 
 The data named "synthetic" are made, not read, and come with their division over clients.
 """
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,11 +23,21 @@ from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.experiments.tracking import TRACKERS
 from fedloom.hints import closest
-from fedloom.parameters import Rule, anything, at_least, flag, one_of, param, parametrised
+from fedloom.parameters import (
+    Rule,
+    anything,
+    at_least,
+    at_least_zero,
+    between,
+    flag,
+    one_of,
+    param,
+    parametrised,
+)
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
-_TABLES = ("data", "partition", "problem", "algorithm", "run", "compare")
+_TABLES = ("data", "partition", "problem", "algorithm", "run", "compare", "sweep")
 _NEEDED = ("data", "problem", "algorithm")
 _MADE = "synthetic"
 _batch_rule = Rule(
@@ -35,6 +47,7 @@ _log_rule = Rule(
     lambda v: isinstance(v, list | tuple) and all(name in TRACKERS for name in v),
     f"a list with names among {', '.join(TRACKERS)}",
     (),
+    {"type": "array", "items": {"enum": list(TRACKERS)}},
 )
 
 
@@ -50,11 +63,14 @@ class RunSettings:
         anything, "names of metrics; none: the problem's own", default=None
     )
     precision: str = param(one_of("float32", "float64"), "of all numbers", default="float32")
+    checkpoint_seconds: float = param(
+        at_least_zero, "time between two checkpoints, if rounds are not longer", default=10.0
+    )
     log: tuple[str, ...] = param(_log_rule, "trackers that get every evaluation", default=())
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `simulate`."""
-        names = ("rounds", "seed", "eval_every", "metrics", "precision")
+        names = ("rounds", "seed", "eval_every", "metrics", "precision", "checkpoint_seconds")
         batch_size = None if self.batch_size == "full" else self.batch_size
         return {name: getattr(self, name) for name in names} | {"batch_size": batch_size}
 
@@ -70,6 +86,20 @@ class CompareSettings:
     title: str = param(anything, "title of the picture", default="")
 
 
+@parametrised
+class SweepSettings:
+    """How settings are searched for."""
+
+    metric: str | None = param(anything, "what is judged; none: the main metric", default=None)
+    validation: float = param(
+        between(0, 1), "share of the training rows held out for judging", default=0.2
+    )
+    search: str = param(one_of("grid", "random"), "all combinations, or draws", default="grid")
+    trials: int = param(at_least(1), "number of draws of a random search", default=20)
+    search_seed: int = param(at_least(0), "seed of draws and held-out rows", default=0)
+    halving: bool = param(flag, "whether hopeless settings are stopped early", default=False)
+
+
 class Settings(NamedTuple):
     """A settings file, read and checked; data are loaded when they are asked for."""
 
@@ -79,6 +109,8 @@ class Settings(NamedTuple):
     problem: Problem
     run: RunSettings
     compare: CompareSettings
+    sweep: SweepSettings
+    over: dict[str, Any]  # the values that a sweep tries, by field
 
     @property
     def algorithm(self) -> Algorithm:
@@ -89,6 +121,20 @@ class Settings(NamedTuple):
                 f"Use `fedloom compare`."
             )
         return next(iter(self.algorithms.values()))
+
+    def resolved(self) -> dict[str, Any]:
+        """The tables with overrides applied and defaults filled in; they parse to the same."""
+        methods = [
+            {"name": name, **building.describe(method, building.ALGORITHMS, tag="key")}
+            for name, method in self.algorithms.items()
+        ]
+        return self.tables | {
+            "problem": building.describe(self.problem, building.PROBLEMS),
+            "algorithm": methods,
+            "run": building.describe(self.run),
+            "compare": building.describe(self.compare),
+            "sweep": building.describe(self.sweep) | {"over": self.over},
+        }
 
     def clients(self) -> Clients:
         """Load the data and divide them."""
@@ -112,12 +158,7 @@ class Settings(NamedTuple):
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
     file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: cannot be read as text: {error}. Check the file.") from error
+    text = _text(file)
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -125,6 +166,24 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     for override in overrides or []:
         _set(tables, override)
     return parse(tables, Place(str(file), text))
+
+
+def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settings:
+    """Read the settings that a run or a comparison left in its folder."""
+    file = Path(folder) / "settings.json"
+    tables = json.loads(_text(file))
+    for override in overrides or []:
+        _set(tables, override)
+    return parse(tables, Place(str(file), _text(Path(folder) / "settings.toml")))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: cannot be read as text: {error}. Check the file.") from error
 
 
 def parse(tables: dict[str, Any], place: Place) -> Settings:
@@ -137,6 +196,8 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
     for name in _NEEDED:
         if not tables.get(name):
             raise place.error(f"needs a table [{name}]. Add it.")
+    searching = dict(tables.get("sweep", {}))
+    over = searching.pop("over", {})
     return Settings(
         tables,
         place,
@@ -144,6 +205,8 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
         building.problem(tables["problem"], place / "problem"),
         building.construct(RunSettings, tables.get("run", {}), place / "run"),
         building.construct(CompareSettings, tables.get("compare", {}), place / "compare"),
+        building.construct(SweepSettings, searching, place / "sweep"),
+        over,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from fedloom.hints import needs
 
 Row = dict[str, float]
+Tracking = contextlib.AbstractContextManager[Callable[[Row], None] | None]
 _COSTS = ("bytes_up", "bytes_down", "seconds")
 
 

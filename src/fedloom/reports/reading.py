@@ -1,12 +1,13 @@
 """From folders to studies: runs on the same problem and the same data stand together."""
 
-import tomllib
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom.engines.result import Result, load
 from fedloom.errors import DataError
+from fedloom.experiments import settings
 
 
 class Run(NamedTuple):
@@ -20,13 +21,14 @@ class Run(NamedTuple):
     def method(self) -> str:
         """The name it has in its comparison, or its class."""
         parts = [p for p in self.folder.relative_to(self.root).parts if not p.startswith("seed-")]
-        return "/".join(parts) or self.result.about["algorithm"].split("(")[0]
+        return parts[-1] if parts else self.result.about["algorithm"].split("(")[0]
 
     @property
     def variant(self) -> tuple[Any, ...]:
         """What two seeds of one method have in common."""
         about = self.result.about
-        return (about["algorithm"], about.get("batch_size"), about.get("precision"), self.root)
+        parameters = (about["algorithm"], about.get("batch_size"), about.get("precision"))
+        return *parameters, self.folder.parent
 
 
 class Study(NamedTuple):
@@ -78,57 +80,68 @@ def _question(result: Result) -> tuple[Any, ...]:
 
 
 def _study(runs: Sequence[Run]) -> Study:
-    variants: dict[str, dict[tuple[Any, ...], list[Result]]] = {}
+    variants: dict[str, dict[tuple[Any, ...], list[Run]]] = {}
     for run in runs:
-        variants.setdefault(run.method, {}).setdefault(run.variant, []).append(run.result)
+        variants.setdefault(run.method, {}).setdefault(run.variant, []).append(run)
     methods = {}
     for name, known in variants.items():
-        for number, (variant, results) in enumerate(known.items(), 1):
-            label = name if len(known) == 1 else f"{name} ({variant[-1].name})"
-            methods[label if label not in methods else f"{label} {number}"] = results
+        for number, seeds in enumerate(known.values(), 1):
+            label = name if len(known) == 1 else f"{name} ({seeds[0].root.name})"
+            label = label if label not in methods else f"{label} {number}"
+            methods[label] = [run.result for run in seeds]
     roots = list(dict.fromkeys(run.root for run in runs))
     first = {root: next(run for run in runs if run.root == root) for root in roots}
-    texts = {root: _settings(root) for root in roots}
+    texts = [_text(root / "settings.toml") for root in roots]
     return Study(
-        _title(runs[0].result, texts[roots[0]]),
+        _title(runs[0]),
         methods,
-        [_command(first[root], texts[root]) for root in roots],
-        "\n".join(dict.fromkeys(filter(None, texts.values()))),
+        [_command(first[root]) for root in roots],
+        "\n".join(dict.fromkeys(filter(None, texts))),
     )
 
 
-def _settings(root: Path) -> str:
-    file = root / "settings.toml"
+def _text(file: Path) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
-def _title(result: Result, settings: str) -> str:
-    tables = result.about.get("settings") or (tomllib.loads(settings) if settings else {})
+def _tables(root: Path) -> dict[str, Any]:
+    """The settings as resolved; empty where the run came from Python."""
+    return json.loads(_text(root / "settings.json") or "{}")
+
+
+def _title(run: Run) -> str:
+    tables = _tables(run.root)
     if title := tables.get("compare", {}).get("title"):
         return title
     data = tables.get("data", {})
     source = data.get("name") or Path(data.get("path", "")).name
-    problem = result.about["problem"].split("(")[0]
-    return f"{source + ', ' if source else ''}{problem} over {len(result.client_names)} clients"
+    problem = run.result.about["problem"].split("(")[0]
+    return f"{source + ', ' if source else ''}{problem} over {len(run.result.client_names)} clients"
 
 
-def _command(run: Run, settings: str) -> str:
-    about = run.result.about
-    if not settings:
-        rounds = run.result.final["round"]
+def _command(run: Run) -> str:
+    """What runs it again: a command with the settings file, or the call in Python."""
+    about, file = run.result.about, run.root / "settings.toml"
+    if not file.exists():
         return (
-            f"fl.simulate({about['algorithm']}, {about['problem']}, clients, rounds={rounds}, "
-            f"batch_size={about.get('batch_size')}, seed={about.get('seed')})"
+            f"fl.simulate({about['algorithm']}, {about['problem']}, clients, "
+            f"rounds={int(run.result.final['round'])}, batch_size={about.get('batch_size')}, "
+            f"seed={about.get('seed')})"
         )
     verb = "run" if run.folder == run.root else "compare"
-    changed = _changes(tomllib.loads(settings), about.get("settings", tomllib.loads(settings)))
+    verb = "sweep" if (run.root / "best.json").exists() else verb
+    written = json.loads(json.dumps(settings.read(file).resolved()))
+    changed = _changes(written, _tables(run.root))
     return " ".join([f"fedloom {verb} settings.toml", *(f"--set '{entry}'" for entry in changed)])
 
 
 def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
     """What was changed on the command line, as "table.key=value"."""
     for key, value in after.items():
-        if isinstance(value, dict) and isinstance(before.get(key), dict):
-            yield from _changes(before[key], value, f"{path}{key}.")
-        elif value != before.get(key):
-            yield f"{path}{key}={value}"
+        was = before.get(key)
+        if key == "algorithm" and len(value) == 1:  # only a single method can be changed
+            was, value = was[0], value[0]
+        if isinstance(value, dict) and isinstance(was, dict):
+            yield from _changes(was, value, f"{path}{key}.")
+        elif value != was:
+            yield f"{path}{key}={json.dumps(value)}"

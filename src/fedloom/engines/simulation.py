@@ -1,0 +1,277 @@
+"""A simulation in progress: its state, its evaluations, and what it leaves."""
+
+import copy
+import functools
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.data import holdings
+from fedloom.data.clients import Clients
+from fedloom.engines import block, evaluation, keys, wire
+from fedloom.engines.block import State
+from fedloom.engines.placement import SMALL_MODEL, place, plan_for
+from fedloom.engines.progress import Progress
+from fedloom.engines.reference import Reference
+from fedloom.engines.result import Result, to_host
+from fedloom.errors import DivergedError, ParameterError
+from fedloom.federation import assemble
+from fedloom.problems.base import Problem
+from fedloom.problems.regularisers import Zero
+from fedloom.protocol import Algorithm
+
+Tree = Any
+
+_CALL_SECONDS = 0.5  # how long a block may take, so that progress moves and Ctrl-C is heard
+
+
+class Simulation:
+    """A simulation in progress."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        problem: Problem,
+        clients: Clients,
+        batch_size: int | None,
+        seed: int,
+        metrics: Sequence[str] | Mapping[str, evaluation.RowFunction] | None,
+        precision: str,
+        devices: int | None,
+    ):
+        self.algorithm = algorithm
+        self.clients = clients
+        self.metrics = metrics
+        self.root = keys.root(seed)
+        _check_fit(algorithm, problem)
+        federation = assemble(problem, clients, batch_size, precision)
+        self.plan = plan_for(federation, devices)
+        self.federation = place(federation, self.plan)
+        small = federation.fed.layout.size < SMALL_MODEL
+        self._rounds = block.compiled(block.rounds, small)
+        self._opening = block.compiled(block.opening, small)
+        self._measure = jax.jit(evaluation.measure, static_argnames=("plan", "wanted"))
+        self.on_evaluation: Callable[[dict[str, float]], None] | None = None
+        self.rows: list[dict[str, float]] = []
+        self.info: list[Tree] = []
+        self.bytes_down = self.bytes_up = 0
+        self.seconds = 0.0
+        self.status = "unfinished"
+        self.about: dict[str, Any] = {
+            "algorithm": repr(algorithm),
+            "problem": repr(problem),
+            "clients": len(clients),
+            "batch_size": batch_size,
+            "seed": seed,
+            "precision": precision,
+        }
+
+    def know(self, optimum: Any) -> None:
+        """Choose the metrics; those of a known optimum need its vector and value."""
+        fed = self.federation.fed
+        self.wanted = evaluation.choose(self.metrics, fed.problem, optimum is not None)
+        self.about["larger_is_better"] = evaluation.larger_is_better(self.wanted, fed.problem)
+        self.optimum: evaluation.Optimum | None = None
+        if optimum is None:
+            return
+        if isinstance(optimum, Reference):
+            optimum = optimum.vector
+        vector = optimum if np.ndim(optimum) == 1 else fed.layout.ravel(optimum)
+        if np.shape(vector) != (fed.layout.size,):
+            raise ParameterError(
+                f"optimum must be a model or a vector of {fed.layout.size} numbers; got shape "
+                f"{np.shape(vector)}. Pass the solution of the same problem on the same clients."
+            )
+        self.optimum = evaluation.optimum_of(self.federation, np.asarray(vector), self.plan)
+
+    def start(self, resume: Result | None, rounds: int, eval_every: int) -> None:
+        """Make the first state, or take over that of an earlier run."""
+        begin = (self.algorithm, self.federation, self.root)
+        if resume is not None:
+            opening = functools.partial(block.opening, plan=self.plan)
+            hub, clients, _ = jax.eval_shape(opening, *begin)
+            like = State(np.zeros((), np.int64), hub, clients)
+            saved = wire.from_named(wire.named(resume.state), like)
+            self.state = State(int(saved.round), *place((saved.hub, saved.clients), self.plan))
+            # An interruption leaves an evaluation of its own, which the whole run does not have.
+            for row, info in zip(resume.rows, resume.info, strict=True):
+                if row["round"] % eval_every == 0 or row["round"] == rounds:
+                    self.rows.append(row)
+                    self.info.append(info)
+            self.bytes_down, self.bytes_up = resume.about["bytes_down"], resume.about["bytes_up"]
+            self.seconds = resume.about["seconds"]
+            self.client_metrics = resume.client_metrics
+            return
+        hub, clients, traffic = self._opening(*begin, plan=self.plan)
+        self.state = State(0, *place((hub, clients), self.plan))
+        self._count(traffic)
+        self._evaluate(())
+
+    def sibling(self, algorithm: Algorithm, seed: int) -> "Simulation":
+        """Another run on the same problem and clients, which differs in these two only."""
+        other = copy.copy(self)
+        other.algorithm, other.root = algorithm, keys.root(seed)
+        other.about = self.about | {"algorithm": repr(algorithm), "seed": seed}
+        other.rows, other.info = [], []
+        return other
+
+    def take(self, outcome: block.Outcome, stop: int) -> None:
+        """The state after a block computed elsewhere; a diverged run stays where it was."""
+        if self.status == "diverged" or int(outcome.diverged):
+            self.status = "diverged"
+            return
+        self.state = State(stop, outcome.hub, outcome.clients)
+        self._count(outcome.traffic)
+        self._evaluate(to_host(outcome.info))
+
+    def watch(self, checkpoint: Callable[[Result], None] | None, seconds: float) -> None:
+        """Let someone have the result so far, every so many seconds."""
+        self._checkpoint, self._checkpoint_seconds = checkpoint, seconds
+        self._last_checkpoint = time.monotonic()
+
+    def until(self, rounds: int, eval_every: int, bar: Progress) -> None:
+        """Go on to a round, evaluating on the way."""
+        try:
+            self._advance(self.state.round)  # no round yet: this compiles
+            rate = 0.0
+            while self.state.round < rounds:
+                done = self.state.round
+                stop = min(rounds, done - done % eval_every + eval_every)
+                block_size = max(1, int(rate * _CALL_SECONDS))
+                began = time.perf_counter()
+                info = self._advance(min(stop, done + block_size))
+                elapsed = time.perf_counter() - began
+                self.seconds += elapsed
+                rate = (self.state.round - done) / elapsed
+                bar.advance(self.state.round, rate)
+                if self.state.round == stop:
+                    self._evaluate(info)
+                    bar.evaluated(self.rows[-1])
+                self._let_have()
+            self.status = "done"
+        except KeyboardInterrupt:
+            self.status = "interrupted"
+            done = self.state.round
+            print(
+                f"interrupted after round {done} of {rounds}; what was done is kept",
+                file=sys.stderr,
+            )
+            if self.rows[-1]["round"] != done:
+                self._evaluate(())
+
+    def _let_have(self) -> None:
+        now = time.monotonic()
+        if self._checkpoint and now - self._last_checkpoint >= self._checkpoint_seconds:
+            self._checkpoint(self.result())
+            self._last_checkpoint = now
+
+    def result(self) -> Result:
+        """What the run leaves, or what there is of it so far."""
+        fed = self.federation.fed
+        vector = self.algorithm.model(self.state.hub, fed)
+        hub, clients = to_host((self.state.hub, self.state.clients))
+        return Result(
+            model=to_host(fed.layout.unravel(vector)),
+            state=State(np.int64(self.state.round), hub, clients),
+            rows=self.rows,
+            client_metrics=self.client_metrics,
+            client_names=self.clients.names,
+            info=self.info,
+            status=self.status,
+            about=self.about
+            | {
+                "bytes_down": self.bytes_down,
+                "bytes_up": self.bytes_up,
+                "seconds": self.seconds,
+            },
+            holdings=holdings.columns(self.clients),
+        )
+
+    def _advance(self, stop: int) -> Tree:
+        """Run to round `stop`, or to the last one whose iterates are finite."""
+
+        def go(stop: int) -> block.Outcome:
+            start = self.state.round
+            counters = (jnp.asarray(start, jnp.int32), jnp.asarray(stop, jnp.int32))
+            outcome = self._rounds(
+                self.algorithm,
+                self.federation,
+                self.state.hub,
+                self.state.clients,
+                self.root,
+                *counters,
+                plan=self.plan,
+            )
+            return jax.block_until_ready(outcome)
+
+        outcome = go(stop)
+        bad = int(outcome.diverged)
+        if bad:
+            outcome, stop = go(bad - 1), bad - 1
+        self.state = State(stop, outcome.hub, outcome.clients)
+        self._count(outcome.traffic)
+        if bad:
+            self._diverged(bad)
+        return to_host(outcome.info)
+
+    def _diverged(self, round: int) -> None:
+        self.status = "diverged"
+        if self.rows[-1]["round"] != self.state.round:
+            self._evaluate(())
+        error = DivergedError(
+            f"{type(self.algorithm).__name__} diverged: the hub's state is not finite after round "
+            f"{round}. Lower the step size, or normalise the features."
+        )
+        error.result = self.result()
+        raise error
+
+    def _evaluate(self, info: Tree) -> None:
+        raw = to_host(
+            self._measure(
+                self.algorithm,
+                self.federation,
+                self.state.hub,
+                self.state.clients,
+                plan=self.plan,
+                wanted=self.wanted,
+            )
+        )
+        self.client_metrics = evaluation.per_client(raw, self.federation, self.wanted)
+        row: dict[str, float] = {
+            "round": self.state.round,
+            "bytes_up": self.bytes_up,
+            "bytes_down": self.bytes_down,
+            "seconds": self.seconds,
+        }
+        row |= evaluation.summarise(
+            raw, self.client_metrics, self.federation, self.wanted, self.optimum
+        )
+        self.rows.append(row)
+        self.info.append(info)
+        if self.on_evaluation is not None:
+            self.on_evaluation(row)
+
+    def _count(self, traffic: block.Traffic) -> None:
+        down, up, messages = (np.asarray(entry, np.int64) for entry in traffic)
+        self.bytes_down += int(down @ messages)
+        self.bytes_up += int(up @ messages)
+
+
+def _check_fit(algorithm: Algorithm, problem: Problem) -> None:
+    if algorithm.takes != problem.kind:
+        raise ParameterError(
+            f"{type(algorithm).__name__} is for {algorithm.takes} problems, and "
+            f"{type(problem).__name__} is a {problem.kind} one. "
+            f"`fedloom list algorithms` says which methods are for which problems."
+        )
+    if not algorithm.takes_regulariser and not isinstance(problem.regulariser, Zero):
+        name = type(algorithm).__name__
+        raise ParameterError(
+            f"{name} takes no regulariser, and would ignore {problem.regulariser!r}. "
+            f"Remove it from the problem, or choose a method of the composite family."
+        )

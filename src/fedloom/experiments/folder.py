@@ -1,0 +1,108 @@
+"""The folder of a run: its settings, its checkpoint while it goes on, its result at the end.
+
+    settings.toml             as written by the user
+    settings.json             as resolved: overrides applied, defaults filled in
+    log.txt                   when it began, was interrupted, went on and ended
+    checkpoint.safetensors    while the run goes on, or after it was killed
+    result.json, ...          at the end: what `fedloom.load` reads
+
+The checkpoint is one file, replaced whole. It is removed only when the result is complete, so that
+whatever moment a run is killed at, one of the two is there and whole.
+"""
+
+import dataclasses
+import importlib.metadata
+import json
+import platform
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedloom.data.clients import Clients
+from fedloom.engines import checkpoint
+from fedloom.engines.result import Result, load
+from fedloom.engines.simulator import simulate
+from fedloom.errors import DivergedError, SettingsError
+from fedloom.files import write_text
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+
+_PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
+_SAME = ("algorithm", "problem", "clients", "batch_size", "seed", "precision")
+
+
+class RunFolder(NamedTuple):
+    """Where a run is kept."""
+
+    path: Path
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    def read(self) -> Result | None:
+        """What there is to go on from."""
+        if self._checkpoint.exists():
+            return checkpoint.read(self._checkpoint)
+        return load(self.path) if (self.path / "result.json").exists() else None
+
+    def log(self, line: str) -> None:
+        """Add a line to the log."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}\n")
+
+    def write_settings(self, text: str, resolved: dict[str, Any]) -> None:
+        """Keep the settings, as written and as resolved."""
+        write_text(self.path / "settings.toml", text)
+        write_text(self.path / "settings.json", json.dumps(resolved, indent=2) + "\n")
+
+    def go_on(
+        self, algorithm: Algorithm, problem: Problem, clients: Clients, **options: Any
+    ) -> Result:
+        """Run from the beginning, or from where an earlier run in this folder stopped."""
+        before = self.read()
+        if before is not None:
+            self._check_same(before, algorithm, problem, clients, options)
+            if before.status == "done" and before.final["round"] >= options["rounds"]:
+                return before
+        self.log(f"from round {0 if before is None else int(before.state.round)}: {algorithm!r}")
+        try:
+            result = simulate(
+                algorithm, problem, clients, resume=before, checkpoint=self.keep, **options
+            )
+        except DivergedError as error:
+            self.finish(error.result)
+            raise
+        self.finish(result)
+        return result
+
+    def keep(self, result: Result) -> None:
+        """Replace the checkpoint."""
+        checkpoint.write(self._checkpoint, result)
+
+    def finish(self, result: Result) -> None:
+        """Write the result; only then is the checkpoint no longer needed."""
+        result = dataclasses.replace(result, about=result.about | {"versions": versions()})
+        self.keep(result)
+        result.fill(self.path)
+        self._checkpoint.unlink()
+        self.log(f"{result.status} at round {int(result.state.round)}")
+
+    def _check_same(
+        self, before: Result, algorithm: Algorithm, problem: Problem, clients: Clients, options: Any
+    ) -> None:
+        now = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
+        now |= {name: options[name] for name in _SAME if name in options}
+        for name, value in now.items():
+            if before.about[name] != value:
+                raise SettingsError(
+                    f"{self.path} holds a run with another {name}: {before.about[name]}; these "
+                    f"settings say {value}. Resume with the same settings, or choose another --out."
+                )
+
+
+def versions() -> dict[str, str]:
+    """What the run was made with."""
+    found = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return found | {"python": platform.python_version()}

@@ -1,0 +1,121 @@
+"""Which settings a sweep tries: a grid over all values, or random draws from them."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedloom.errors import ParameterError
+from fedloom.hints import closest
+from fedloom.parameters import check, positive
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+
+Values = Sequence[Any] | Mapping[str, Any]
+Setting = dict[str, Any]
+
+
+def log_range(low: float, high: float, count: int) -> list[float]:
+    """`count` numbers from `low` to `high`, each the same factor from the next."""
+    return [float(f"{value:.6g}") for value in np.geomspace(low, high, count)]
+
+
+def grid(over: Mapping[str, Values]) -> list[Setting]:
+    """Every combination."""
+    columns = [_listed(field, values) for field, values in over.items()]
+    return [dict(zip(over, row, strict=True)) for row in itertools.product(*columns)]
+
+
+def random(over: Mapping[str, Values], trials: int, seed: int) -> list[Setting]:
+    """Seeded draws: from a list evenly, from a range evenly on a logarithmic scale."""
+    rng = np.random.default_rng(seed)
+
+    def draw(field: str, values: Values) -> Any:
+        if isinstance(values, Mapping):
+            low, high = _ends(field, values)
+            return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+        return values[int(rng.integers(len(values)))]
+
+    return [{field: draw(field, values) for field, values in over.items()} for _ in range(trials)]
+
+
+def concerning(
+    over: Mapping[str, Values], name: str, algorithm: Algorithm, problem: Problem
+) -> dict[str, Values]:
+    """The part of a sweep that a method has fields for.
+
+    A key is a field of the method ("lr"), of a method by its name ("scaffold.lr"), or of the
+    problem ("problem.l2").
+    """
+    return {
+        key: values
+        for key, values in over.items()
+        if _owner(key, name, algorithm, problem) is not None
+    }
+
+
+def check_keys(
+    over: Mapping[str, Values], algorithms: Mapping[str, Algorithm], problem: Problem
+) -> None:
+    """Every key must concern someone."""
+    if not over:
+        raise ParameterError("over must name at least one field; got none. Try lr = [0.01, 0.1].")
+    for key, values in over.items():
+        _listed(key, values)
+        if all(_owner(key, *method, problem) is None for method in algorithms.items()):
+            known = {f for a in algorithms.values() for f in _fields(a)}
+            known |= {f"problem.{f}" for f in _fields(problem)}
+            raise ParameterError(
+                f"over: {key!r} is a field of none of the methods and not of the problem. "
+                f"{closest(key, sorted(known))}"
+            )
+
+
+def apply(
+    setting: Setting, name: str, algorithm: Algorithm, problem: Problem
+) -> tuple[Algorithm, Problem]:
+    """The method and the problem with the values of a setting."""
+    changes: dict[int, dict[str, Any]] = {id(algorithm): {}, id(problem): {}}
+    for key, value in setting.items():
+        owner = _owner(key, name, algorithm, problem)
+        changes[id(owner)][key.rpartition(".")[2]] = value
+    changed = [
+        dataclasses.replace(made, **changes[id(made)])  # type: ignore[type-var]
+        for made in (algorithm, problem)
+    ]
+    return changed[0], changed[1]  # type: ignore[return-value]
+
+
+def _owner(key: str, name: str, algorithm: Algorithm, problem: Problem) -> Any:
+    owner, _, field = key.rpartition(".")
+    if owner == "problem":
+        return problem if field in _fields(problem) else None
+    return algorithm if owner in ("", name) and field in _fields(algorithm) else None
+
+
+def _fields(made: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(made)}
+
+
+def _listed(field: str, values: Values) -> list[Any]:
+    if isinstance(values, Mapping):
+        return log_range(*_ends(field, values), values.get("count", 5))
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        raise ParameterError(
+            f"over: {field} must be a list of values, or a range such as "
+            f"{{ from = 1e-3, to = 1.0, count = 4 }}; got {values!r}. Change it."
+        )
+    return list(values)
+
+
+def _ends(field: str, values: Mapping[str, Any]) -> tuple[float, float]:
+    if not {"from", "to"} <= set(values) <= {"from", "to", "count"}:
+        raise ParameterError(
+            f"over: the range of {field} must have from and to, and may have count; got "
+            f"{', '.join(values) or 'nothing'}. Write {{ from = 1e-3, to = 1.0, count = 4 }}."
+        )
+    for end in ("from", "to"):
+        check("over", f"{field}.{end}", values[end], positive)
+    return float(values["from"]), float(values["to"])

@@ -1,0 +1,213 @@
+"""Find good settings: every method gets the same search, judged on validation rows only.
+
+A share of each client's training rows is held out; test rows are never looked at before the best
+settings are known. The rule: of all settings of a method, the one whose metric on the held-out
+rows, at the last evaluation and averaged over the seeds, is best. A setting that diverges for a
+seed is out.
+"""
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedloom.data.clients import Clients
+from fedloom.data.validation import hold_out
+from fedloom.engines.many import Job, simulate_many
+from fedloom.engines.result import Result
+from fedloom.experiments import searching
+from fedloom.experiments.comparing import falls
+from fedloom.experiments.searching import Setting, Values
+from fedloom.files import write_text
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+
+_RUNGS = (4, 2, 1)  # successive halving looks after a quarter and after half of the rounds
+
+
+class Trial(NamedTuple):
+    """A setting of a method."""
+
+    method: str
+    setting: Setting
+    algorithm: Algorithm
+    problem: Problem
+
+    @property
+    def label(self) -> str:
+        """The method and its setting, as a text."""
+        return self.method + " " + json.dumps(self.setting, sort_keys=True)
+
+
+class Sweep(NamedTuple):
+    """What was tried, and what was best for each method."""
+
+    rows: list[dict[str, Any]]  # one for each setting: method, values, metric, spread, rounds
+    best: dict[str, Trial]
+    metric: str
+
+
+def sweep(
+    algorithms: Mapping[str, Algorithm],
+    problem: Problem,
+    clients: Clients,
+    *,
+    over: Mapping[str, Values],
+    seeds: Sequence[int] = (0,),
+    metric: str | None = None,
+    validation: float = 0.2,
+    search: str = "grid",
+    trials: int = 20,
+    search_seed: int = 0,
+    halving: bool = False,
+    out: str | Path | None = None,
+    tried: Callable[[str, int, float], None] = lambda label, seed, value: None,
+    **options: Any,
+) -> Sweep:
+    """Try settings of methods, and choose the best of each.
+
+    Args:
+        algorithms: The methods by name, with the values of all fields that are not searched.
+        problem: What is optimised.
+        clients: Who holds what.
+        over: For each field ("lr", "scaffold.lr", "problem.l2") a list of values, or a range
+            {"from": 1e-3, "to": 1.0, "count": 4} on a logarithmic scale.
+        seeds: Every setting runs once for each of them.
+        metric: By which settings are judged; None: the problem's main metric.
+        validation: The share of each client's training rows that is held out.
+        search: "grid" for every combination, "random" for `trials` draws seeded by `search_seed`.
+        trials: The number of draws of a random search.
+        search_seed: The seed of the draws, and of the choice of the held-out rows.
+        halving: Stop hopeless settings early: only the better half goes on after a quarter of the
+            rounds, and the better half of those after half of them.
+        out: A folder in which the outcome of every run is kept, and read instead of run again.
+        tried: Called after each run, with the setting, the seed and the metric.
+        options: As for `simulate`.
+    """
+    searching.check_keys(over, algorithms, problem)
+    held_out = hold_out(clients, validation, search_seed)
+    judged = metric or next(iter(options.get("metrics") or problem.metrics()))
+    waiting = _trials(algorithms, problem, over, search, trials, search_seed)
+    scores = _Scores(
+        judged, held_out, tuple(seeds), options, None if out is None else Path(out), tried
+    )
+    rounds = options.pop("rounds", 100)
+    rows: dict[str, dict[str, Any]] = {}
+    for share in _RUNGS if halving else (1,):
+        values = scores.of(waiting, max(1, rounds // share))
+        for trial in waiting:
+            rows[trial.label] = _row(trial, values[trial.label], judged, max(1, rounds // share))
+        ranked = sorted(waiting, key=lambda trial: _rank(values[trial.label], judged))
+        if share > 1:
+            waiting = [t for name in algorithms for t in _better_half(ranked, name)]
+    best = {name: next(t for t in ranked if t.method == name) for name in algorithms}
+    return Sweep(list(rows.values()), best, judged)
+
+
+class _Scores:
+    """The metric of settings after some rounds; what was computed once is not computed again."""
+
+    def __init__(
+        self,
+        metric: str,
+        clients: Clients,
+        seeds: tuple[int, ...],
+        options: dict[str, Any],
+        out: Path | None,
+        tried: Callable[[str, int, float], None],
+    ):
+        self.metric, self.clients, self.seeds, self.options = metric, clients, seeds, options
+        self.tried = tried
+        self.file = out and out / "trials.json"
+        self.known: dict[str, float | None] = {}  # None: it diverged
+        if self.file and self.file.exists():
+            self.known = json.loads(self.file.read_text(encoding="utf-8"))
+        self.results: dict[str, Result] = {}
+
+    def of(self, trials: list[Trial], rounds: int) -> dict[str, list[float]]:
+        """For each setting, the metric for each seed."""
+        missing = [
+            (trial, seed)
+            for trial in trials
+            for seed in self.seeds
+            if self._key(trial, seed, rounds) not in self.known
+        ]
+        jobs = [
+            Job(t.algorithm, t.problem, seed, self.results.get(f"{t.label} {seed}"))
+            for t, seed in missing
+        ]
+
+        def finished(i: int, result: Result) -> None:
+            trial, seed = missing[i]
+            value = result.final[self.metric] if result.status == "done" else None
+            if result.status != "interrupted":
+                self.results[f"{trial.label} {seed}"] = result
+                self.known[self._key(trial, seed, rounds)] = value
+                self._keep()
+            self.tried(trial.label, seed, _or_nan(value))
+
+        every = max(1, rounds // 4)  # only the last evaluation counts
+        simulate_many(
+            jobs,
+            self.clients,
+            finished=finished,
+            **self.options | {"rounds": rounds, "eval_every": every},
+        )
+        return {
+            t.label: [_or_nan(self.known[self._key(t, s, rounds)]) for s in self.seeds]
+            for t in trials
+        }
+
+    def _key(self, trial: Trial, seed: int, rounds: int) -> str:
+        return f"{trial.label} seed {seed} rounds {rounds}"
+
+    def _keep(self) -> None:
+        if self.file:
+            write_text(self.file, json.dumps(self.known, indent=1))
+
+
+def _trials(
+    algorithms: Mapping[str, Algorithm],
+    problem: Problem,
+    over: Mapping[str, Values],
+    search: str,
+    count: int,
+    seed: int,
+) -> list[Trial]:
+    found: dict[str, Trial] = {}
+    for name, algorithm in algorithms.items():
+        own = searching.concerning(over, name, algorithm, problem)
+        drawn = searching.random(own, count, seed) if search == "random" else searching.grid(own)
+        for setting in drawn:
+            trial = Trial(name, setting, *searching.apply(setting, name, algorithm, problem))
+            found.setdefault(trial.label, trial)
+    return list(found.values())
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _better_half(ranked: list[Trial], name: str) -> list[Trial]:
+    own = [trial for trial in ranked if trial.method == name]
+    return own[: math.ceil(len(own) / 2)]
+
+
+def _rank(values: list[float], metric: str) -> float:
+    """Smaller is better; a setting that diverged comes last."""
+    mean = statistics.fmean(values)
+    if math.isnan(mean):
+        return math.inf
+    return mean if falls(metric) else -mean
+
+
+def _row(trial: Trial, values: list[float], metric: str, rounds: int) -> dict[str, Any]:
+    return {
+        "method": trial.method,
+        **trial.setting,
+        metric: statistics.fmean(values),
+        "spread": statistics.pstdev(values),
+        "rounds": rounds,
+    }

@@ -1,0 +1,123 @@
+"""Whatever moment a run is killed at, the resumed run ends as if nothing had happened."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom.cli.main import main
+
+SETTINGS = """
+[data]
+name = "iris"
+[partition]
+scheme = "iid"
+clients = 3
+[problem]
+kind = "multinomial"
+[algorithm]
+key = "scaffold"
+lr = 0.05
+cohort = 2
+[run]
+rounds = 20000
+eval_every = 700
+batch_size = 4
+checkpoint_seconds = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def settings(folder):
+    path = folder / "long.toml"
+    path.write_text(SETTINGS)
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(folder, settings):
+    assert main(["run", str(settings), "--out", str(folder / "whole")]) == 0
+    return fl.load(folder / "whole")
+
+
+def same(result, whole):
+    jax.tree.map(np.testing.assert_array_equal, result.state, whole.state)
+    rows = zip(result.rows, whole.rows, strict=True)
+    assert all(row | {"seconds": 0} == other | {"seconds": 0} for row, other in rows)
+    assert result.status == "done"
+
+
+def start(*arguments):
+    command = [sys.executable, "-m", "fedloom.cli.main", *map(str, arguments)]
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    )
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_bits(folder, settings, whole):
+    rng = random.Random(5)
+    out = folder / "killed"
+    process = start("run", settings, "--out", out)
+    killed = 0
+    while killed < 10:
+        while process.poll() is None and not (out / "checkpoint.safetensors").exists():
+            time.sleep(0.01)
+        # The checkpoint is replaced all the time, so that some kills fall into its writing.
+        time.sleep(rng.uniform(0, 0.15))
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        killed += 1
+        process = start("run", "--resume", out)
+    _, error = process.communicate()
+    assert process.returncode == 0, error
+    assert killed == 10
+    same(fl.load(out), whole)
+    assert not (out / "checkpoint.safetensors").exists()
+
+
+def test_interrupted_with_ctrl_c_it_goes_on(folder, settings, whole):
+    out = folder / "interrupted"
+    process = start("run", settings, "--out", out)
+    while not (out / "checkpoint.safetensors").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode == 130
+    stopped = fl.load(out)
+    assert stopped.status == "interrupted" and 0 < stopped.final["round"] < 20000
+    assert main(["run", "--resume", str(out)]) == 0
+    same(fl.load(out), whole)
+
+
+def test_a_folder_is_not_overwritten_and_not_mixed_up(folder, settings, whole, capsys):
+    out = folder / "whole"
+    assert main(["run", str(settings), "--out", str(out)]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert main(["run", "--resume", str(out), "--set", "run.seed=7"]) == 2
+    assert "another seed: 0; these settings say 7" in capsys.readouterr().err
+    assert main(["run", "--resume", str(folder / "absent")]) == 2
+    assert "no such settings file" in capsys.readouterr().err
+    same(fl.load(out), whole)
+
+
+def test_a_finished_run_can_be_prolonged(folder, settings, whole):
+    out = folder / "short"
+    assert main(["run", str(settings), "--out", str(out), "--set", "run.rounds=750"]) == 0
+    assert fl.load(out).history["round"].to_list() == [0, 700, 750]
+    assert main(["run", "--resume", str(out), "--set", "run.rounds=20000"]) == 0
+    same(fl.load(out), whole)

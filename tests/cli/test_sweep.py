@@ -1,0 +1,135 @@
+"""`fedloom sweep`: what is tried, how it is judged, and that test rows stay unseen."""
+
+import json
+
+import pytest
+
+import fedloom as fl
+from fedloom.cli.main import main
+from fedloom.errors import ParameterError
+from fedloom.experiments import searching
+
+SETTINGS = """
+[data]
+name = "iris"
+[partition]
+scheme = "iid"
+clients = 3
+test_fraction = 0.2
+[problem]
+kind = "multinomial"
+[[algorithm]]
+key = "fedavg"
+lr = 0.1
+[[algorithm]]
+key = "scaffold"
+lr = 0.1
+[run]
+rounds = 8
+batch_size = 8
+[compare]
+seeds = 2
+[sweep]
+metric = "loss"
+[sweep.over]
+lr = { from = 1e-4, to = 1.0, count = 3 }
+"scaffold.option" = ["I", "II"]
+"""
+
+
+@pytest.fixture
+def settings(tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text(SETTINGS)
+    return path
+
+
+def test_sweep_finds_the_best_of_each_method_and_resumes(settings, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["sweep", str(settings), "--out", str(out), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    tried = {(row["method"], row["lr"], row.get("scaffold.option")) for row in found["trials"]}
+    assert len(tried) == len(found["trials"]) == 3 + 3 * 2
+    for method in ("fedavg", "scaffold"):
+        own = [row for row in found["trials"] if row["method"] == method]
+        best = min(own, key=lambda row: row["loss"])
+        chosen = next(row for row in found["best"] if row["method"] == method)
+        assert chosen["lr"] == best["lr"] > 1e-4
+        kept = fl.load(out / "best" / method / "seed-1")
+        assert f"lr={best['lr']}" in kept.about["algorithm"]
+    assert json.loads((out / "best.json").read_text())["fedavg"]["lr"] > 1e-4
+    # What is known is not run again: a score put into the file decides.
+    trials = json.loads((out / "trials.json").read_text())
+    assert len(trials) == 2 * len(tried)
+    changed = {key: -1.0 if '"lr": 0.0001' in key else v for key, v in trials.items()}
+    (out / "trials.json").write_text(json.dumps(changed))
+    (out / "best").rename(tmp_path / "earlier")
+    assert main(["sweep", "--resume", str(out), "--format", "json"]) == 0
+    best = json.loads(capsys.readouterr().out)["best"]
+    assert [row["lr"] for row in best] == [1e-4, 1e-4]
+
+
+def test_test_rows_are_not_looked_at(settings, tmp_path):
+    dataset = fl.data.load("iris")
+    clients = fl.data.partition(dataset, "iid", clients=3, test_fraction=0.2)
+    clients.test.x[:] = float("nan")
+    found = fl.sweep(
+        {"fedavg": fl.algorithms.FedAvg(lr=1.0)},
+        fl.problems.Multinomial(),
+        clients,
+        over={"lr": [1e-4, 0.1]},
+        metric="loss",
+        rounds=5,
+    )
+    assert found.best["fedavg"].setting == {"lr": 0.1}
+    assert all(row["loss"] < 2 for row in found.rows)
+
+
+def test_halving_stops_the_worse_half_early():
+    clients = fl.data.partition(fl.data.load("iris"), "iid", clients=3)
+    found = fl.sweep(
+        {"fedavg": fl.algorithms.FedAvg(lr=1.0)},
+        fl.problems.Multinomial(),
+        clients,
+        over={"lr": [1e-4, 1e-3, 1e-2, 0.1]},
+        metric="loss",
+        halving=True,
+        rounds=12,
+    )
+    assert [row["rounds"] for row in found.rows] == [3, 3, 6, 12]
+    assert found.best["fedavg"].setting == {"lr": 0.1}
+    whole = fl.sweep(
+        {"fedavg": fl.algorithms.FedAvg(lr=1.0)},
+        fl.problems.Multinomial(),
+        clients,
+        over={"lr": [0.1]},
+        metric="loss",
+        rounds=12,
+    )
+    assert whole.rows[0]["loss"] == found.rows[3]["loss"]  # stopped and resumed, the same bits
+
+
+def test_random_search_is_seeded_and_stays_within_its_ranges():
+    over = {"lr": {"from": 1e-3, "to": 1.0}, "local_steps": [1, 5]}
+    drawn = searching.random(over, 50, seed=3)
+    assert drawn == searching.random(over, 50, seed=3) != searching.random(over, 50, seed=4)
+    assert all(1e-3 <= s["lr"] <= 1 and s["local_steps"] in (1, 5) for s in drawn)
+    assert sum(s["lr"] < 10**-1.5 for s in drawn) in range(15, 36)  # even on a logarithmic scale
+
+
+@pytest.mark.parametrize(
+    "over,complaint",
+    [
+        ({}, "must name at least one field"),
+        ({"lrr": [0.1]}, "Did you mean 'lr'"),
+        ({"problem.l3": [0.1]}, "Did you mean 'problem.l2'"),
+        ({"lr": 0.1}, "must be a list of values"),
+        ({"lr": []}, "must be a list of values"),
+        ({"lr": {"from": 0.1}}, "must have from and to"),
+        ({"lr": {"from": -1, "to": 1}}, r"lr.from must be a number > 0; got -1"),
+    ],
+)
+def test_a_wrong_search_gets_a_clear_error(over, complaint):
+    clients = fl.data.partition(fl.data.load("iris"), "iid", clients=3)
+    with pytest.raises(ParameterError, match=complaint):
+        fl.sweep({"f": fl.algorithms.FedAvg(lr=1.0)}, fl.problems.Multinomial(), clients, over=over)

@@ -1,0 +1,79 @@
+"""Many runs at once give what each gives alone."""
+
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom.data.clients import from_arrays
+from fedloom.data.validation import hold_out
+from fedloom.engines.many import Job, simulate_many
+from fedloom.engines.together import simulate_together
+from fedloom.errors import DataError
+
+OPTIONS = {"rounds": 6, "batch_size": 4, "eval_every": 3, "precision": "float64"}
+PROBLEM = fl.problems.LeastSquares(l2=0.1)
+
+
+@pytest.fixture(scope="module")
+def clients():
+    rng = np.random.default_rng(0)
+    return from_arrays([(rng.normal(size=(m, 3)), rng.normal(size=m)) for m in (5, 8, 9)])
+
+
+def alone(algorithm, seed, clients):
+    return fl.simulate(algorithm, PROBLEM, clients, seed=seed, **OPTIONS)
+
+
+RUNS = [(fl.algorithms.Scaffold(lr=lr, cohort=2), seed) for lr in (0.05, 0.2) for seed in (0, 1)]
+
+
+def test_side_by_side_each_run_has_the_bits_it_has_alone(clients):
+    heard = []
+    results = simulate_many(
+        [Job(a, PROBLEM, seed) for a, seed in RUNS],
+        clients,
+        finished=lambda i, result: heard.append(i),
+        **OPTIONS,
+    )
+    assert sorted(heard) == [0, 1, 2, 3]
+    for run, result in zip(RUNS, results, strict=True):
+        expected = alone(*run, clients)
+        np.testing.assert_array_equal(result.state.hub.model, expected.state.hub.model)
+        assert result.about == expected.about | {"seconds": result.about["seconds"]}
+
+
+def test_as_one_program_each_run_is_what_it_is_alone(clients):
+    for run, result in zip(RUNS, simulate_together(RUNS, PROBLEM, clients, **OPTIONS), strict=True):
+        expected = alone(*run, clients)
+        np.testing.assert_allclose(result.state.hub.model, expected.state.hub.model, rtol=1e-12)
+        assert [row["round"] for row in result.rows] == [0, 3, 6]
+        assert result.final["bytes_up"] == expected.final["bytes_up"]
+        assert result.final["loss"] == pytest.approx(expected.final["loss"])
+        assert result.status == "done"
+
+
+def test_a_run_that_diverges_does_not_disturb_the_others(clients):
+    wild = [(fl.algorithms.FedAvg(lr=lr), 0) for lr in (0.1, 1e200)]
+    for results in (
+        simulate_together(wild, PROBLEM, clients, **OPTIONS),
+        simulate_many([Job(a, PROBLEM, seed) for a, seed in wild], clients, **OPTIONS),
+    ):
+        assert [result.status for result in results] == ["done", "diverged"]
+        assert results[0].final["loss"] == pytest.approx(alone(*wild[0], clients).final["loss"])
+        assert np.isfinite(results[1].state.hub.model).all()
+
+
+def test_held_out_rows_come_from_the_training_rows_of_the_same_client():
+    parts = [(np.arange(10.0)[:, None] + 100 * i, np.full(10, float(i))) for i in range(3)]
+    parts.append((np.array([[999.0]]), np.array([9.0])))
+    whole = from_arrays(parts, test=parts)
+    divided = hold_out(whole, 0.3, seed=1)
+    assert divided.sizes.tolist() == [7, 7, 7, 1] and divided.test_sizes.tolist() == [3, 3, 3, 0]
+    for i, (x, _) in enumerate(parts):
+        both = np.concatenate([divided.of(i).x, divided.test_of(i).x])
+        np.testing.assert_array_equal(np.sort(both, axis=0), x)
+    again = hold_out(whole, 0.3, seed=1)
+    np.testing.assert_array_equal(again.test.x, divided.test.x)
+    assert not np.array_equal(hold_out(whole, 0.3, seed=2).test.x, divided.test.x)
+    with pytest.raises(DataError, match=r"fraction must be .* got 1\.5"):
+        hold_out(whole, 1.5)
