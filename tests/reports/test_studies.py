@@ -117,7 +117,7 @@ def test_numbers_of_the_pictures_are_those_of_the_runs(folder):
     assert series["y"]["loss"]["high"][-1] == pytest.approx(max(last), rel=1e-5)
     sent = runs[0].final["bytes_up"] + runs[0].final["bytes_down"]
     assert series["x"]["round"] == [0, 3, 6, 9] and series["x"]["bytes"][-1] == sent
-    rows = [sum(layer["rows"]) for layer in made["Who holds what"]["layers"]]
+    rows = [sum(layer["counts"]) for layer in made["Who holds what"]["layers"]]
     assert sum(rows) == 150 and len(rows) == 3
     json.dumps(made, allow_nan=False)
 

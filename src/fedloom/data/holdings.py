@@ -43,7 +43,9 @@ def table(clients: Clients) -> "pl.DataFrame":
 
 
 def columns(clients: Clients) -> dict[str, Any]:
-    """The columns of the table."""
+    """The columns of the table; parties of a vertical federation differ in features, not rows."""
+    if (widths := getattr(clients, "widths", None)) is not None:
+        return {"client": clients.names, "features": widths}
     tested = clients.test_sizes if clients.test is not None else np.zeros(len(clients), np.int64)
     columns: dict[str, Any] = {
         "client": clients.names,

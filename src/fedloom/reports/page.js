@@ -93,27 +93,27 @@
   ];
 
   function holdings(data) {
-    const one = data.layers.length === 1;
+    const one = data.layers.length === 1, title = data.unit === "rows" ? "Training rows" : "Features";
     const x = data.clients.map(safe);
     const axis = { type: "category", showgrid: false, showticklabels: x.length <= MANY / 2, title: x.length <= MANY / 2 ? "" : `${x.length} clients` };
     if (x.length <= MANY && data.layers.length <= CLASSES.length) {
       const traces = data.layers.map((layer, i) => ({
-        type: "bar", name: safe(layer.name), x, y: layer.rows,
+        type: "bar", name: safe(layer.name), x, y: layer.counts,
         marker: { color: one ? colour(0) : CLASSES[i], line: { color: css("--soft"), width: isDark() ? 0.75 : 0 } },
-        hovertemplate: `%{x}<br>${one ? "" : "class %{fullData.name}: "}%{y} rows<extra></extra>`,
+        hovertemplate: `%{x}<br>${one ? "" : "class %{fullData.name}: "}%{y} ${data.unit}<extra></extra>`,
       }));
       return [traces, {
         barmode: "stack", bargap: 0.18, showlegend: !one, hovermode: "closest", xaxis: axis,
-        yaxis: { title: "Training rows" }, legend: { title: { text: "Class ", font: { size: 13 } }, traceorder: "normal" },
+        yaxis: { title }, legend: { title: { text: "Class ", font: { size: 13 } }, traceorder: "normal" },
       }];
     }
     if (one) {
-      const rows = [...data.layers[0].rows].sort((a, b) => b - a);
-      return [[{ y: rows, fill: "tozeroy", fillcolor: faint(colour(0)), line: strokes(0), mode: "lines", hovertemplate: "%{y} rows<extra></extra>" }],
-        { showlegend: false, xaxis: { title: `${x.length} clients, the largest first` }, yaxis: { title: "Training rows" } }];
+      const rows = [...data.layers[0].counts].sort((a, b) => b - a);
+      return [[{ y: rows, fill: "tozeroy", fillcolor: faint(colour(0)), line: strokes(0), mode: "lines", hovertemplate: `%{y} ${data.unit}<extra></extra>` }],
+        { showlegend: false, xaxis: { title: `${x.length} clients, the largest first` }, yaxis: { title } }];
     }
     return [[{
-      type: "heatmap", x, y: data.layers.map((l) => safe(l.name)), z: data.layers.map((l) => l.rows),
+      type: "heatmap", x, y: data.layers.map((l) => safe(l.name)), z: data.layers.map((l) => l.counts),
       colorscale: "Cividis", colorbar: { title: { text: "rows" }, thickness: 10, outlinewidth: 0 },
       hovertemplate: "%{x}<br>class %{y}: %{z} rows<extra></extra>",
     }], { xaxis: axis, yaxis: { type: "category", title: "Class" }, hovermode: "closest" }];

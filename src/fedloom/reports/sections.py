@@ -102,15 +102,16 @@ def _clients(study: Study) -> Data | None:
 
 
 def _holdings(study: Study) -> Data | None:
-    """Rows of each class, or all rows, at each client."""
+    """Rows of each class, all rows, or the number of features at each client."""
     held = study.runs[0].holdings
     if not held:
         return None
     classes = [name for name in held if name not in _NOT_CLASSES]
     return {
         "clients": list(held["client"]),
+        "unit": "features" if "features" in held else "rows",
         "layers": [
-            {"name": name, "rows": [int(count) for count in held[name]]}
+            {"name": name, "counts": [int(count) for count in held[name]]}
             for name in (classes or ["rows"])
         ],
     }
@@ -209,7 +210,7 @@ SECTIONS = (
     Section(
         "holdings",
         "Who holds what",
-        "Training rows of each client. The more the clients differ, the harder the problem.",
+        "What each client brings to training. The more they differ, the harder the problem.",
         _holdings,
     ),
     Section(
