@@ -20,6 +20,7 @@ from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
 from fedloom.experiments.sweeping import Sweep, sweep
+from fedloom.reports.notebook import partition_plot
 
 __version__ = "0.1.0"
 
@@ -35,6 +36,7 @@ __all__ = [
     "deploy",
     "load",
     "models",
+    "partition_plot",
     "predict",
     "problems",
     "reference",

@@ -107,7 +107,7 @@ def test_every_method_sees_the_same_batches():
 @pytest.mark.parametrize("name", available())
 def test_the_settings_of_every_reproduction_are_valid(name):
     chosen = settings.read(available()[name])
-    assert chosen.algorithms and chosen.run.rounds >= 100
+    assert chosen.algorithms and chosen.run.rounds >= 10
 
 
 def test_reproduce_shows_what_there_is_and_runs_it(tmp_path, capsys):

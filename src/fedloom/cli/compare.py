@@ -10,6 +10,7 @@ from fedloom.cli.run import add_common, add_source, chosen
 from fedloom.experiments import comparing, running
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
+from fedloom.experiments.tracking import Tracking, tracking
 from fedloom.reports import fairness, heat
 from fedloom.reports.curves import curves
 
@@ -31,6 +32,11 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
     """Compare what the settings name; leaves the results and pictures in a folder."""
     clients, options = setup.clients(), setup.run.options()
     first = options.pop("seed")
+
+    def tracked(name: str, seed: int) -> Tracking:
+        facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
+        return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
+
     metric = setup.compare.metric or next(iter(setup.run.metrics or setup.problem.metrics()))
     with (
         running.run_folder(setup, out, resume=resume) as folder,
@@ -45,6 +51,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
             out=out,
             notes=folder.notes,
             watch=table.watch,
+            tracked=tracked,
             **options,
         )
     if comparison.interrupted:

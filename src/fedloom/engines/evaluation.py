@@ -81,6 +81,13 @@ def choose(
     )
 
 
+def larger_is_better(wanted: Wanted, problem: Problem) -> list[str]:
+    """Those of the metrics that should grow."""
+    known = {name: metric.larger_is_better for name, metric in wanted.at(problem).items()}
+    known |= {name: name == "auc" for name in wanted.of_the_whole}
+    return [name for name, larger in known.items() if larger]
+
+
 def measure(
     algorithm: Algorithm,
     federation: Federation,

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.data import holdings
 from fedloom.data.clients import Clients
 from fedloom.engines import block, evaluation, keys, privacy, wire
 from fedloom.engines.block import State
@@ -55,13 +56,14 @@ class Simulation:
         self._rounds = block.compiled(block.rounds, small)
         self._opening = block.compiled(block.opening, small)
         self._measure = jax.jit(evaluation.measure, static_argnames=("plan", "wanted"))
+        self.on_evaluation: Callable[[dict[str, float]], None] | None = None
         self.rows: list[dict[str, float]] = []
         self.info: list[Tree] = []
         self.bytes_down = self.bytes_up = 0
         self.seconds = 0.0
         self.status = "unfinished"
         self.spent = privacy.ledger(algorithm, federation)
-        self.about = {
+        self.about: dict[str, Any] = {
             "algorithm": repr(algorithm),
             "problem": repr(problem),
             "clients": len(clients),
@@ -77,6 +79,7 @@ class Simulation:
         """Choose the metrics; those of a known optimum need its vector and value."""
         fed = self.federation.fed
         self.wanted = evaluation.choose(self.metrics, fed.problem, optimum is not None)
+        self.about["larger_is_better"] = evaluation.larger_is_better(self.wanted, fed.problem)
         self.optimum: evaluation.Optimum | None = None
         if optimum is None:
             return
@@ -191,6 +194,7 @@ class Simulation:
                 "bytes_up": self.bytes_up,
                 "seconds": self.seconds,
             },
+            holdings=holdings.columns(self.clients),
         )
 
     def _advance(self, stop: int) -> Tree:
@@ -254,6 +258,8 @@ class Simulation:
         ) | self.spent(self.state.round)
         self.rows.append(row)
         self.info.append(info)
+        if self.on_evaluation is not None:
+            self.on_evaluation(row)
 
     def _count(self, traffic: block.Traffic) -> None:
         down, up, messages = (np.asarray(entry, np.int64) for entry in traffic)

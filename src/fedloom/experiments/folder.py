@@ -68,6 +68,8 @@ class RunFolder(NamedTuple):
         if before is not None:
             self._check_same(before, algorithm, problem, clients, options)
             if before.status == "done" and before.final["round"] >= options["rounds"]:
+                if self._checkpoint.exists():  # killed while the result was being written
+                    self.finish(before)
                 return before
         self.log(f"from round {0 if before is None else int(before.state.round)}: {algorithm!r}")
         try:

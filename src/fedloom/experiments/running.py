@@ -14,6 +14,7 @@ from fedloom.engines.result import Result
 from fedloom.errors import DivergedError, FedloomError, SettingsError
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
+from fedloom.experiments.tracking import tracking
 from fedloom.problems.base import Problem
 
 
@@ -23,8 +24,13 @@ def run(
     """Simulate what the settings say; the folder is written even where the run diverges."""
     algorithm, clients = settings.algorithm, settings.clients()
     options = with_optimum(settings.run.options(), settings.problem, clients)
-    with run_folder(settings, out, resume=resume) as folder:
-        return folder.go_on(algorithm, settings.problem, clients, progress=progress, **options)
+    facts = {"algorithm": algorithm, "problem": settings.problem, "seed": settings.run.seed}
+    with (
+        run_folder(settings, out, resume=resume) as folder,
+        tracking(settings.run.log, out, out.name, facts) as track,
+    ):
+        options |= {"progress": progress, "on_evaluation": track}
+        return folder.go_on(algorithm, settings.problem, clients, **options)
 
 
 @contextlib.contextmanager

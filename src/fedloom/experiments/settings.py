@@ -25,6 +25,7 @@ from fedloom.data.clients import Clients
 from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
+from fedloom.experiments.tracking import TRACKERS
 from fedloom.hints import closest
 from fedloom.parameters import (
     Rule,
@@ -47,6 +48,12 @@ _MADE = "synthetic"
 _batch_rule = Rule(
     lambda v: v == "full" or at_least(1).holds(v), 'a whole number >= 1, or "full"', 32
 )
+_log_rule = Rule(
+    lambda v: isinstance(v, list | tuple) and all(name in TRACKERS for name in v),
+    f"a list with names among {', '.join(TRACKERS)}",
+    (),
+    {"type": "array", "items": {"enum": list(TRACKERS)}},
+)
 
 
 @parametrised
@@ -64,6 +71,7 @@ class RunSettings:
     checkpoint_seconds: float = param(
         at_least_zero, "time between two checkpoints, if rounds are not longer", default=10.0
     )
+    log: tuple[str, ...] = param(_log_rule, "trackers that get every evaluation", default=())
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `simulate`."""
