@@ -17,7 +17,7 @@ from fedloom.deploy import other_tools
 from fedloom.deploy.packing import Packed, Sizes, pack, unpack
 from fedloom.engines import block, keys, wire
 from fedloom.engines.mapping import Plan
-from fedloom.engines.result import Result, nested
+from fedloom.engines.result import Result
 from fedloom.errors import DataError, FedloomError, ParameterError
 from fedloom.federation import assemble
 from fedloom.files import write_bytes
@@ -144,7 +144,7 @@ def load(path: Path) -> Deployed:
     try:
         with safe_open(path, framework="numpy") as file:
             about = json.loads((file.metadata() or {}).get("fedloom", "null"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
         if about is None or about["format"] != _FORMAT:
             raise DataError(
                 f"{path}: is not a model that fedloom packed in format {_FORMAT}. "
