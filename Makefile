@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint docs bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -24,8 +24,11 @@ lint: $(VENV)/installed  ## style and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+docs: $(VENV)/installed  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
 bench: $(VENV)/installed  ## measure against others; see docs/performance.md
 	$(BIN)/python -m benchmarks.run
 
 clean:  ## remove the environment and what tests and demos left
-	rm -rf $(VENV) demo tests/.cache .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo site tests/.cache .pytest_cache .mypy_cache .ruff_cache

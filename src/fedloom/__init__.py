@@ -12,7 +12,7 @@ print(result.history)
 import importlib
 from typing import Any
 
-from fedloom import algorithms, data, models, preparation, problems
+from fedloom import algorithms, data, deploy, models, problems
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
@@ -20,6 +20,7 @@ from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
 from fedloom.experiments.sweeping import Sweep, sweep
+from fedloom.reports.notebook import partition_plot
 
 __version__ = "0.1.0"
 
@@ -32,8 +33,10 @@ __all__ = [
     "algorithms",
     "compare",
     "data",
+    "deploy",
     "load",
     "models",
+    "partition_plot",
     "predict",
     "preparation",
     "problems",

@@ -10,6 +10,7 @@ from fedloom.cli.run import add_common, add_source, chosen
 from fedloom.experiments import comparing, running
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
+from fedloom.experiments.tracking import Tracking, tracking
 from fedloom.reports import fairness, heat
 from fedloom.reports.curves import curves
 
@@ -31,9 +32,14 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
     """Compare what the settings name; leaves the results and pictures in a folder."""
     clients, options = setup.clients(), setup.run.options()
     first = options.pop("seed")
+
+    def tracked(name: str, seed: int) -> Tracking:
+        facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
+        return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
+
     metric = setup.compare.metric or next(iter(setup.run.metrics or setup.problem.metrics()))
     with (
-        running.run_folder(setup, out, resume=resume),
+        running.run_folder(setup, out, resume=resume) as folder,
         LiveTable(metric, setup.run.rounds) as table,
     ):
         comparison = comparing.compare(
@@ -43,7 +49,9 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
             seeds=range(first, first + setup.compare.seeds),
             metric=metric,
             out=out,
+            notes=folder.notes,
             watch=table.watch,
+            tracked=tracked,
             **options,
         )
     if comparison.interrupted:

@@ -11,7 +11,18 @@ import sys
 from collections.abc import Sequence
 
 import fedloom
-from fedloom.cli import compare, demo, explain, listing, predict, reproduce, run, schema, sweep
+from fedloom.cli import (
+    compare,
+    demo,
+    explain,
+    listing,
+    predict,
+    report,
+    reproduce,
+    run,
+    schema,
+    sweep,
+)
 from fedloom.errors import DivergedError, FedloomError
 
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
@@ -24,7 +35,8 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedloom {fedloom.__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for module in (run, predict, compare, sweep, reproduce, listing, explain, schema, demo):
+    verb_modules = (run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo)
+    for module in verb_modules:
         module.add(verbs)
     return top
 

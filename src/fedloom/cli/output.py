@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from fedloom.reports.labels import bytes_text as bytes_text
+
 _WIDE = 160
 
 
@@ -31,15 +33,6 @@ def show_table(
         table.add_row(*(_cell(row.get(name)) for name in names))
     # A pipe or a file has no width of its own; a table there should not be folded.
     Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
-
-
-def bytes_text(count: float) -> str:
-    """A number of bytes as people read it."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
 
 
 def _cell(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedloom.cli import compare
 from fedloom.cli.output import show_table
-from fedloom.cli.run import add_common
+from fedloom.cli.run import add_common, changes
 from fedloom.errors import ParameterError
 from fedloom.experiments import settings
 from fedloom.hints import closest
@@ -31,7 +31,7 @@ def _handle(arguments: argparse.Namespace) -> int:
             f"reproduce takes the name of an experiment; got {arguments.name!r}. "
             f"{closest(arguments.name, known)}"
         )
-    chosen = settings.read(known[arguments.name], arguments.set)
+    chosen = settings.read(known[arguments.name], changes(arguments))
     return compare.run(chosen, arguments.out or Path("runs") / arguments.name, arguments.format)
 
 

@@ -1,6 +1,7 @@
 """`fedloom run SETTINGS.toml`: one method, one problem, one result."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from fedloom.engines.result import Result
 from fedloom.errors import SettingsError
 from fedloom.experiments import running, settings
 from fedloom.experiments.settings import Settings
+from fedloom.experiments.tracking import TRACKERS
 
 
 def add(verbs: Any) -> None:
@@ -37,6 +39,12 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="change a setting, as in --set run.rounds=50",
     )
+    parser.add_argument(
+        "--log",
+        action="append",
+        choices=TRACKERS,
+        help="send every evaluation to a tracker, as `log` of [run] does; may be repeated",
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
     parser.add_argument("--format", choices=("table", "json"), default="table")
 
@@ -49,11 +57,17 @@ def chosen(arguments: argparse.Namespace) -> tuple[Settings, Path]:
                 "--resume takes its settings and its folder from DIR. "
                 "Leave out SETTINGS.toml and --out."
             )
-        return settings.read_again(arguments.resume, arguments.set), arguments.resume
+        return settings.read_again(arguments.resume, changes(arguments)), arguments.resume
     if arguments.settings is None:
         raise SettingsError("a settings file is needed. Give SETTINGS.toml, or --resume DIR.")
-    fresh = settings.read(arguments.settings, arguments.set)
+    fresh = settings.read(arguments.settings, changes(arguments))
     return fresh, arguments.out or running.default_folder(fresh)
+
+
+def changes(arguments: argparse.Namespace) -> list[str]:
+    """What the command line changes in the settings."""
+    log = [f"run.log={json.dumps(arguments.log)}"] if arguments.log else []
+    return [*arguments.set, *log]
 
 
 def _handle(arguments: argparse.Namespace) -> int:

@@ -39,12 +39,23 @@ def table(clients: Clients) -> "pl.DataFrame":
     """One line a client: its name, its training and test rows, and its rows of each class."""
     import polars as pl
 
+    return pl.DataFrame(columns(clients))
+
+
+def columns(clients: Clients) -> dict[str, Any]:
+    """The columns of the table; parties of a vertical federation differ in features, not rows."""
+    if (widths := getattr(clients, "widths", None)) is not None:
+        return {"client": clients.names, "features": widths}
     tested = clients.test_sizes if clients.test is not None else np.zeros(len(clients), np.int64)
-    columns = {"client": clients.names, "rows": clients.sizes, "test rows": tested}
+    columns: dict[str, Any] = {
+        "client": clients.names,
+        "rows": clients.sizes,
+        "test rows": tested,
+    }
     counts = class_counts(clients)
     if counts.shape[1] > 1:
         columns |= dict(zip(_class_names(clients), counts.T, strict=True))
-    return pl.DataFrame(columns)
+    return columns
 
 
 def picture(clients: Clients, path: Path | str) -> None:
@@ -55,12 +66,13 @@ def picture(clients: Clients, path: Path | str) -> None:
         raise DataError(
             f"{path}: a picture must be .png or .svg; got {path.suffix!r}. Change the suffix."
         )
-    needs("matplotlib", "plot")
-    figure = _draw(clients)
+    figure = draw(clients)
     write_file(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=150))
 
 
-def _draw(clients: Clients) -> Any:
+def draw(clients: Clients) -> Any:
+    """The picture as a Matplotlib figure."""
+    needs("matplotlib", "plot")
     from matplotlib.figure import Figure
 
     counts = class_counts(clients)

@@ -81,6 +81,13 @@ def choose(
     )
 
 
+def larger_is_better(wanted: Wanted, problem: Problem) -> list[str]:
+    """Those of the metrics that should grow."""
+    known = {name: metric.larger_is_better for name, metric in wanted.at(problem).items()}
+    known |= {name: name == "auc" for name in wanted.of_the_whole}
+    return [name for name, larger in known.items() if larger]
+
+
 def measure(
     algorithm: Algorithm,
     federation: Federation,
@@ -113,17 +120,20 @@ def _measure_model(
 
         def at_client(f: Any, index: Array, client: Tree) -> dict[str, Array]:
             deployed = algorithm.deployed(model, client, f)
-            arrays = f.layout.unravel(deployed)
+            layout, problem = f.layout, group.problem
+            if algorithm.takes == "personal":  # deployed is the client's own network
+                layout, problem = f.own.layout, f.own.problem
+            arrays = layout.unravel(deployed)
             batch = store.share(index).everything()
             out = {
                 name: batch.mean(metric.of_rows(arrays, batch.rows).astype(deployed.dtype))
-                for name, metric in wanted.at(group.problem).items()
+                for name, metric in wanted.at(problem).items()
             }
             if "auc" in wanted.of_the_whole:
                 labels = batch.rows.y
                 if batch.counts is not None:
                     labels = jnp.where(batch.counts, labels, -1)
-                out |= {"scores": group.problem.predict(arrays, batch.rows.x), "labels": labels}
+                out |= {"scores": problem.predict(arrays, batch.rows.x), "labels": labels}
             if {"objective", "gap"} & set(wanted.of_the_whole):
                 out["value"] = f.full_value(model)
             return out

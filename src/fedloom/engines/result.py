@@ -17,6 +17,8 @@ from fedloom.files import write_bytes, write_folder, write_text
 if TYPE_CHECKING:
     import polars as pl
 
+    from fedloom.reports.picture import Picture
+
 Tree = Any
 _FORMAT = 1
 
@@ -36,9 +38,9 @@ class Fields(SimpleNamespace):
         return cls(**dict(zip(names, values, strict=True)))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of a run."""
+    """The outcome of a run. In a notebook it shows itself as a table."""
 
     model: Tree  # the hub's model: arrays in the structure that the problem gives them
     state: Any  # round, hub, clients: all that the next round needs
@@ -48,6 +50,7 @@ class Result:
     info: Sequence[Tree]  # what the method shows for the eye, one for each evaluation
     status: str  # "done", "interrupted", "diverged", or "unfinished" in a checkpoint
     about: dict[str, Any]  # method, problem, seed, ...: plain values for a reader
+    holdings: dict[str, Any] = dataclasses.field(default_factory=dict)  # rows of each client
 
     @property
     def history(self) -> "pl.DataFrame":
@@ -68,6 +71,31 @@ class Result:
         """The last row of the history."""
         return self.rows[-1]
 
+    def plot(
+        self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
+    ) -> "Picture":
+        """Curves of metrics, by default the main one, against "round", "bytes_up" or "seconds"."""
+        from fedloom.reports import curves, labels
+
+        chosen = metrics or tuple(labels.metrics(self.final)[:1])
+        name = self.about["algorithm"].split("(")[0]
+        return curves.draw({name: self}, metrics=chosen, against=against, log=log, title=title)
+
+    def __repr__(self) -> str:
+        from fedloom.reports import notebook
+
+        return f"<Result: {notebook.caption(self)}>"
+
+    def __rich__(self) -> Any:
+        from fedloom.reports import notebook
+
+        return notebook.rich_table(notebook.metric_rows(self), notebook.caption(self))
+
+    def _repr_html_(self) -> str:
+        from fedloom.reports import notebook
+
+        return notebook.html_table(notebook.metric_rows(self), notebook.caption(self))
+
     def save(self, path: str | Path) -> None:
         """Write the result into a folder, whole or not at all; `fedloom.load` reads it again."""
         path = Path(path)
@@ -80,20 +108,35 @@ class Result:
 
     def fill(self, folder: Path) -> None:
         """Write the files of a saved result into a folder; result.json comes last."""
+        import polars as pl
+
         write_bytes(folder / "model.safetensors", wire.encode(self.model))
         write_bytes(folder / "state.safetensors", wire.encode(self.state))
         write_bytes(folder / "info.safetensors", wire.encode(list(self.info)))
         self.history.write_parquet(folder / "history.parquet")
         self.clients.write_parquet(folder / "clients.parquet")
+        if self.holdings:
+            pl.DataFrame(self.holdings).write_parquet(folder / "holdings.parquet")
         about = {"format": _FORMAT, "status": self.status, **self.about}
         write_text(folder / "result.json", json.dumps(about, indent=2) + "\n")
 
 
-def load(path: str | Path) -> Result:
-    """Read a saved result. States come back with the same fields, without their classes."""
+def load(path: str | Path) -> Any:
+    """Read a saved result, or the file of a packed model (`fl.deploy.Deployed`).
+
+    The states of a result come back with the same fields, without their classes.
+    """
+    folder = Path(path)
+    if folder.is_file():
+        from fedloom.deploy.deployed import load as load_model
+
+        return load_model(folder)
+    return _load_result(folder)
+
+
+def _load_result(folder: Path) -> Result:
     import polars as pl
 
-    folder = Path(path)
     try:
         about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -109,6 +152,7 @@ def load(path: str | Path) -> Result:
     clients = pl.read_parquet(folder / "clients.parquet")
     rows = pl.read_parquet(folder / "history.parquet").to_dicts()
     info = wire.read((folder / "info.safetensors").read_bytes())
+    holdings = folder / "holdings.parquet"
     return Result(
         model=nested(wire.read((folder / "model.safetensors").read_bytes()), namespaces=False),
         state=nested(wire.read((folder / "state.safetensors").read_bytes())),
@@ -120,6 +164,7 @@ def load(path: str | Path) -> Result:
         info=listed(info, len(rows)),
         status=about.pop("status"),
         about=about,
+        holdings=pl.read_parquet(holdings).to_dict(as_series=False) if holdings.exists() else {},
     )
 
 

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.data import holdings
 from fedloom.data.clients import Clients
 from fedloom.engines import block, evaluation, keys, privacy, wire
 from fedloom.engines.block import State
@@ -55,13 +56,14 @@ class Simulation:
         self._rounds = block.compiled(block.rounds, small)
         self._opening = block.compiled(block.opening, small)
         self._measure = jax.jit(evaluation.measure, static_argnames=("plan", "wanted"))
+        self.on_evaluation: Callable[[dict[str, float]], None] | None = None
         self.rows: list[dict[str, float]] = []
         self.info: list[Tree] = []
         self.bytes_down = self.bytes_up = 0
         self.seconds = 0.0
         self.status = "unfinished"
-        self._spent = privacy.ledger(algorithm, federation)
-        self.about = {
+        self.spent = privacy.ledger(algorithm, federation)
+        self.about: dict[str, Any] = {
             "algorithm": repr(algorithm),
             "problem": repr(problem),
             "clients": len(clients),
@@ -77,6 +79,7 @@ class Simulation:
         """Choose the metrics; those of a known optimum need its vector and value."""
         fed = self.federation.fed
         self.wanted = evaluation.choose(self.metrics, fed.problem, optimum is not None)
+        self.about["larger_is_better"] = evaluation.larger_is_better(self.wanted, fed.problem)
         self.optimum: evaluation.Optimum | None = None
         if optimum is None:
             return
@@ -119,7 +122,7 @@ class Simulation:
         other.algorithm, other.root = algorithm, keys.root(seed)
         other._spent = privacy.ledger(algorithm, self.federation)
         other.about = self.about | {"algorithm": repr(algorithm), "seed": seed}
-        other.about |= privacy.statement(algorithm)
+        other.spent = privacy.ledger(algorithm, self.federation)
         other.rows, other.info = [], []
         return other
 
@@ -192,6 +195,7 @@ class Simulation:
                 "bytes_up": self.bytes_up,
                 "seconds": self.seconds,
             },
+            holdings=holdings.columns(self.clients),
         )
 
     def _advance(self, stop: int) -> Tree:
@@ -252,9 +256,11 @@ class Simulation:
         }
         row |= evaluation.summarise(
             raw, self.client_metrics, self.federation, self.wanted, self.optimum
-        ) | self._spent(self.state.round)
+        ) | self.spent(self.state.round)
         self.rows.append(row)
         self.info.append(info)
+        if self.on_evaluation is not None:
+            self.on_evaluation(row)
 
     def _count(self, traffic: block.Traffic) -> None:
         down, up, messages = (np.asarray(entry, np.int64) for entry in traffic)
@@ -263,7 +269,7 @@ class Simulation:
 
 
 def _check_fit(algorithm: Algorithm, problem: Problem) -> None:
-    if algorithm.takes != problem.kind:
+    if algorithm.takes not in (problem.kind, *problem.also):
         raise ParameterError(
             f"{type(algorithm).__name__} is for {algorithm.takes} problems, and "
             f"{type(problem).__name__} is a {problem.kind} one. "

@@ -33,6 +33,7 @@ def simulate(
     checkpoint_seconds: float = 10.0,
     devices: int | None = None,
     progress: bool | Progress | None = None,
+    on_evaluation: Callable[[dict[str, float]], None] | None = None,
 ) -> Result:
     """Run an algorithm on a problem over clients, and return what came of it.
 
@@ -55,6 +56,7 @@ def simulate(
         checkpoint_seconds: The time between two such calls, if rounds are not longer.
         devices: Over how many local devices the cohort is divided; None: all there are.
         progress: Whether to show a bar; None: where standard error is a terminal.
+        on_evaluation: Called with the new row of the history after each evaluation.
 
     Returns:
         The model, the history, each client's metrics and the state. Ctrl-C ends the run early and
@@ -72,6 +74,7 @@ def simulate(
     keep_compiled_programs()
     with jax.enable_x64(precision == "float64"):
         run = Simulation(algorithm, problem, clients, batch_size, seed, metrics, precision, devices)
+        run.on_evaluation = on_evaluation
         run.know(optimum)
         run.start(resume, rounds, eval_every)
         run.watch(checkpoint, checkpoint_seconds)

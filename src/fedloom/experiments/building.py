@@ -10,6 +10,7 @@ from typing import Any
 
 from fedloom import models, problems
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.algorithms.personal.quantisation import Quantisation
 from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError
@@ -24,6 +25,7 @@ PROBLEMS: Registry = {
     "multinomial": problems.Multinomial,
     "least_squares": problems.LeastSquares,
     "supervised": problems.Supervised,
+    "personal": problems.Personal,
 }
 REGULARISERS: Registry = {
     "zero": problems.Zero,
@@ -36,7 +38,7 @@ REGULARISERS: Registry = {
     "simplex": problems.Simplex,
     "sum": problems.Sum,
 }
-MODELS: Registry = {"mlp": models.MLP, "cnn": models.CNN, "gru": models.GRU}
+MODELS: Registry = models.REGISTRY
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
 # A parameter that is itself an object is a table of its own, with the key of its class in `kind`.
@@ -44,7 +46,10 @@ NESTED: Mapping[str, Registry] = {
     "regulariser": REGULARISERS,
     "parts": REGULARISERS,
     "model": MODELS,
+    "own": MODELS,
 }
+# These have one class only, so that their tables need no key.
+PLAIN: Mapping[str, type] = {"quantise": Quantisation}
 
 
 def algorithm(table: dict[str, Any], place: Place) -> Algorithm:
@@ -108,6 +113,8 @@ def _value(name: str, value: Any, place: Place) -> Any:
         return build(NESTED[name], value, place, tag="kind")
     if name in NESTED and isinstance(value, list):
         return tuple(build(NESTED[name], entry, place, tag="kind") for entry in value)
+    if name in PLAIN and isinstance(value, dict):
+        return construct(PLAIN[name], value, place)
     return value
 
 
@@ -122,6 +129,8 @@ def describe(made: Any, registry: Registry | None = None, tag: str = "kind") -> 
             value = [describe(entry, NESTED[field.name]) for entry in value]
         elif field.name in NESTED and value is not None:
             value = describe(value, NESTED[field.name])
+        elif field.name in PLAIN and value is not None:
+            value = describe(value)
         if value is not None:  # TOML has no null: a missing key says the same
             table[field.name] = value
     return table

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +13,11 @@ from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.running import with_optimum
+from fedloom.experiments.tracking import Tracking
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.reports import curves, notebook
+from fedloom.reports.picture import Picture
 
 _SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality")
 Watch = Callable[[str, int], Progress | bool | None]
@@ -36,6 +40,19 @@ class Comparison(NamedTuple):
             _row(name, runs, self.metric, target) for name, runs in self.results.items() if runs
         ]
 
+    def plot(
+        self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
+    ) -> Picture:
+        """Curves of metrics, by default the compared one, with the spread over seeds."""
+        chosen = metrics or (self.metric,)
+        return curves.draw(self.results, metrics=chosen, against=against, log=log, title=title)
+
+    def __rich__(self) -> Any:
+        return notebook.rich_table(self.table())
+
+    def _repr_html_(self) -> str:
+        return notebook.html_table(self.table())
+
 
 def compare(
     algorithms: Mapping[str, Algorithm],
@@ -45,7 +62,9 @@ def compare(
     seeds: Sequence[int] = (0,),
     metric: str | None = None,
     out: str | Path | None = None,
+    notes: Mapping[str, Any] | None = None,
     watch: Watch = lambda name, seed: None,
+    tracked: Callable[[str, int], Tracking] = lambda name, seed: nullcontext(),
     **options: Any,
 ) -> Comparison:
     """Run several methods on one problem.
@@ -57,8 +76,11 @@ def compare(
         seeds: Every method runs once for each of them.
         metric: What is compared; None: the first metric.
         out: A folder in which every run is kept; what is there already is not run again.
+        notes: What every kept result shall say about itself, beside what it says anyway.
         watch: Called before each run, with the method's name and the seed; returns who shall be
             told how the run goes on.
+        tracked: Called before each run likewise; what it returns is open during the run and is
+            given each row of its history.
         options: As for `simulate`. Metrics of a known optimum are taken against `fl.reference`.
 
     A method that diverges is kept with what it reached. Ctrl-C returns what was done.
@@ -71,11 +93,13 @@ def compare(
         for seed in seeds:
             of_run = options | {"seed": seed, "progress": watch(name, seed)}
             try:
-                if out is None:
-                    result = simulate(algorithm, problem, clients, **of_run)
-                else:
-                    folder = RunFolder(place(Path(out), name, seed))
-                    result = folder.go_on(algorithm, problem, clients, **of_run)
+                with tracked(name, seed) as track:
+                    of_run["on_evaluation"] = track
+                    if out is None:
+                        result = simulate(algorithm, problem, clients, **of_run)
+                    else:
+                        folder = RunFolder(place(Path(out), name, seed), notes or {})
+                        result = folder.go_on(algorithm, problem, clients, **of_run)
             except DivergedError as error:
                 result = error.result
             comparison.results[name].append(result)

@@ -14,8 +14,10 @@ import dataclasses
 import importlib.metadata
 import json
 import platform
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fedloom.data.clients import Clients
@@ -35,6 +37,7 @@ class RunFolder(NamedTuple):
     """Where a run is kept."""
 
     path: Path
+    notes: Mapping[str, Any] = MappingProxyType({})  # what the result shall say about itself
 
     @property
     def _checkpoint(self) -> Path:
@@ -65,6 +68,8 @@ class RunFolder(NamedTuple):
         if before is not None:
             self._check_same(before, algorithm, problem, clients, options)
             if before.status == "done" and before.final["round"] >= options["rounds"]:
+                if self._checkpoint.exists():  # killed while the result was being written
+                    self.finish(before)
                 return before
         self.log(f"from round {0 if before is None else int(before.state.round)}: {algorithm!r}")
         try:
@@ -83,7 +88,8 @@ class RunFolder(NamedTuple):
 
     def finish(self, result: Result) -> None:
         """Write the result; only then is the checkpoint no longer needed."""
-        result = dataclasses.replace(result, about=result.about | {"versions": versions()})
+        notes = {**self.notes, "versions": versions()}
+        result = dataclasses.replace(result, about=result.about | notes)
         self.keep(result)
         result.fill(self.path)
         self._checkpoint.unlink()

@@ -14,6 +14,7 @@ from fedloom.engines.result import Result
 from fedloom.errors import DivergedError, FedloomError, SettingsError
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
+from fedloom.experiments.tracking import tracking
 from fedloom.problems.base import Problem
 
 
@@ -23,8 +24,13 @@ def run(
     """Simulate what the settings say; the folder is written even where the run diverges."""
     algorithm, clients = settings.algorithm, settings.clients()
     options = with_optimum(settings.run.options(), settings.problem, clients)
-    with run_folder(settings, out, resume=resume) as folder:
-        return folder.go_on(algorithm, settings.problem, clients, progress=progress, **options)
+    facts = {"algorithm": algorithm, "problem": settings.problem, "seed": settings.run.seed}
+    with (
+        run_folder(settings, out, resume=resume) as folder,
+        tracking(settings.run.log, out, out.name, facts) as track,
+    ):
+        options |= {"progress": progress, "on_evaluation": track}
+        return folder.go_on(algorithm, settings.problem, clients, **options)
 
 
 @contextlib.contextmanager
@@ -35,8 +41,9 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
             f"{out} is not empty. Choose another --out, or go on with what is in it: "
             f"--resume {out}."
         )
-    folder = RunFolder(out)
-    folder.write_settings(settings.place.text, settings.resolved())
+    resolved = settings.resolved()
+    folder = RunFolder(out, {"settings": resolved})
+    folder.write_settings(settings.place.text, resolved)
     try:
         yield folder
     except DivergedError:

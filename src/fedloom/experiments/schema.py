@@ -22,6 +22,10 @@ def schema() -> Schema:
         "seed": {"type": "integer", "minimum": 0},
         "test_fraction": {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
     }
+    wrapper = _choice(WRAPPERS)
+    for option in wrapper["oneOf"]:
+        del option["properties"]["inner"]  # it is the method of the file
+        option["required"].remove("inner")
     sweep = _table(SweepSettings)
     sweep["properties"]["over"] = {"type": "object"}
     return {
@@ -66,7 +70,7 @@ def _table(cls: type) -> Schema:
 
 
 def _field(field: dataclasses.Field) -> Schema:
-    if field.name in building.NESTED:
+    if field.name in building.NESTED or field.name in building.PLAIN:
         inner = {"type": "object"}
         return {"anyOf": [inner, {"type": "array", "items": inner}]}
     if not field.metadata:

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import data
-from fedloom.algorithms.wrappers.base import inside
+from fedloom.algorithms.wrappers.base import innermost
 from fedloom.data.clients import Clients
 from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
+from fedloom.experiments.tracking import TRACKERS
 from fedloom.hints import closest
 from fedloom.parameters import (
     Rule,
@@ -47,6 +48,12 @@ _MADE = "synthetic"
 _batch_rule = Rule(
     lambda v: v == "full" or at_least(1).holds(v), 'a whole number >= 1, or "full"', 32
 )
+_log_rule = Rule(
+    lambda v: isinstance(v, list | tuple) and all(name in TRACKERS for name in v),
+    f"a list with names among {', '.join(TRACKERS)}",
+    (),
+    {"type": "array", "items": {"enum": list(TRACKERS)}},
+)
 
 
 @parametrised
@@ -64,6 +71,7 @@ class RunSettings:
     checkpoint_seconds: float = param(
         at_least_zero, "time between two checkpoints, if rounds are not longer", default=10.0
     )
+    log: tuple[str, ...] = param(_log_rule, "trackers that get every evaluation", default=())
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `simulate`."""
@@ -122,7 +130,7 @@ class Settings(NamedTuple):
     def resolved(self) -> dict[str, Any]:
         """The tables with overrides applied and defaults filled in; they parse to the same."""
         methods = [
-            {"name": name, **building.describe(inside(method), building.ALGORITHMS, tag="key")}
+            {"name": name, **building.describe(innermost(method), building.ALGORITHMS, tag="key")}
             for name, method in self.algorithms.items()
         ]
         return self.tables | {

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fedloom.engines.result import Result
-from fedloom.files import write_file
 from fedloom.hints import needs
+from fedloom.reports.picture import Picture
 
 # Okabe and Ito's palette: told apart by colour-blind readers, and in grey by the line styles.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -25,7 +25,19 @@ def curves(
     log: bool = False,
     title: str = "",
 ) -> None:
-    """Draw one panel a metric and one line a method; the suffix of `path` chooses PNG or SVG.
+    """Draw curves into a file; the suffix of `path` chooses PNG or SVG."""
+    draw(results, metrics=metrics, against=against, log=log, title=title).save(path)
+
+
+def draw(
+    results: Mapping[str, Result | Sequence[Result]],
+    *,
+    metrics: Sequence[str],
+    against: str = "round",
+    log: bool = False,
+    title: str = "",
+) -> Picture:
+    """One panel a metric and one line a method.
 
     Where a method has several results, one a seed, the line is their mean and the band reaches from
     the smallest to the largest.
@@ -45,8 +57,7 @@ def curves(
         _dress(panel, _AXES.get(against, against), metric.replace("_", ", "), log)
     panels[0].legend(frameon=False)
     figure.suptitle(title, fontsize=11)
-    path = Path(path)
-    write_file(path, lambda temporary: figure.savefig(temporary, format=path.suffix[1:], dpi=150))
+    return Picture(figure)
 
 
 def _series(runs: Sequence[Result], metric: str, against: str) -> tuple[np.ndarray, np.ndarray]:

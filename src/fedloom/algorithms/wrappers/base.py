@@ -48,7 +48,7 @@ class Wrapper(Algorithm):
         return self.inner.model(hub, fed)
 
     def other_models(self, hub: Tree, fed: Any, /) -> dict[str, Array]:
-        """The inner method's further models."""
+        """The inner method's other models."""
         return self.inner.other_models(hub, fed)
 
     def deployed(self, model: Array, client: Tree, f: Any, /) -> Array:
@@ -78,23 +78,12 @@ def check_horizontal(wrapper: Wrapper) -> None:
 
 def layers(made: Any) -> Iterator[Any]:
     """A method and what it wraps, from the outside in."""
-    yield made
-    while isinstance(made, Wrapper):
-        made = made.inner
-        yield made
+    yield algorithm
+    while isinstance(algorithm, Wrapper):
+        algorithm = algorithm.inner
+        yield algorithm
 
 
-def inside(method: Algorithm) -> Algorithm:
-    """The method without its wrappers."""
-    *_, innermost = layers(method)
-    return innermost
-
-
-def with_fields(made: Any, changes: dict[str, Any]) -> Any:
-    """The method with other values of fields, each in the outermost layer that has it."""
-    names = {field.name for field in dataclasses.fields(made)}
-    own = {name: value for name, value in changes.items() if name in names}
-    rest = {name: value for name, value in changes.items() if name not in names}
-    if rest:
-        own["inner"] = with_fields(made.inner, rest)
-    return dataclasses.replace(made, **own)
+def innermost(algorithm: Algorithm) -> Algorithm:
+    """The method inside all wrappers."""
+    return list(layers(algorithm))[-1]

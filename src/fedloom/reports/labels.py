@@ -1,0 +1,57 @@
+"""Names and numbers as a reader expects them."""
+
+import math
+from collections.abc import Iterable
+
+from fedloom.engines.result import Result
+
+COSTS = ("round", "bytes_up", "bytes_down", "seconds")
+LOGARITHMIC = ("gap", "residual", "distance", "optimality")
+_PARTS = {
+    "worst": "worst client",
+    "worst10": "worst tenth of the clients",
+    "best10": "best tenth of the clients",
+}
+_SPELT = {"auc": "AUC"}
+
+
+def label(column: str) -> str:
+    """A column of the history in words."""
+    base, _, part = column.rpartition("_")
+    if part in _PARTS:
+        return f"{label(base)}, {_PARTS[part]}"
+    return _SPELT.get(column, column.replace("_", " ").capitalize())
+
+
+def base(column: str) -> str:
+    """The metric of a column: "accuracy" of "accuracy_worst"."""
+    head, _, part = column.rpartition("_")
+    return head if part in (*_PARTS, "std") else column
+
+
+def metrics(columns: Iterable[str]) -> list[str]:
+    """The columns that say how good a model is."""
+    return [name for name in columns if name not in COSTS and not name.endswith("_std")]
+
+
+def larger_is_better(column: str, runs: Iterable[Result]) -> bool:
+    """Whether a metric should grow."""
+    return any(base(column) in run.about.get("larger_is_better", ()) for run in runs)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Some digits that count."""
+    if not math.isfinite(value):
+        return "not finite"
+    if value and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{min(digits, 3) - 1}e}"
+    return f"{value:.{digits}g}"
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes as people read it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

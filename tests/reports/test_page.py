@@ -1,0 +1,143 @@
+"""The report in a real browser: what a person does with it, without a network."""
+
+import re
+import shutil
+
+import pytest
+
+from fedloom.reports.page import report
+from reports import studies
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+
+PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    robust, sparse = studies.robust(folder / "robust"), studies.sparse(folder / "sparse")
+    report([robust, sparse], folder / "report.html")
+    return (folder / "report.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as manager:
+        browser = manager.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def opened(browser, address):
+    """Open the page; in the end nothing may have been complained of, asked for or popped up."""
+    contexts, complaints, requests = [], [], []
+
+    def open_page(**options):
+        context = browser.new_context(offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address)
+        page.wait_for_selector("html[data-ready=yes]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints
+    assert all(url.startswith(("file:", "blob:", "data:")) for url in requests)
+
+
+@pytest.fixture(scope="module")
+def page(opened):
+    return opened(viewport={"width": 1280, "height": 800})
+
+
+def section(page, title, number=0):
+    return page.locator("section", has=page.get_by_role("heading", name=title)).nth(number)
+
+
+def axis_title(part, axis="x"):
+    return part.locator(f".{axis}title").text_content()
+
+
+def test_each_study_shows_the_sections_whose_data_exist(page):
+    robust, sparse = page.locator("article").all()
+    shared = ["Progress", "How the clients fare", "Who holds what"]
+    last = "How to get these numbers again"
+    headings = robust.get_by_role("heading", level=3).all_text_contents()
+    assert headings == [*shared, "Weights of the clients", last]
+    headings = sparse.get_by_role("heading", level=3).all_text_contents()
+    extra = ["Which coefficients are kept", "Sizes of the clients' models"]
+    assert headings == ["Progress", "Distance to the solution", *shared[1:], *extra, last]
+    assert page.locator(".plot .main-svg").count() >= 10
+
+
+def test_switching_axis_metric_and_scale_redraws(page):
+    part = section(page, "Progress")
+    assert (axis_title(part), axis_title(part, "y")) == ("Rounds", "Accuracy")
+    for label in ("Bytes sent", "Seconds"):
+        part.get_by_text(label, exact=True).click()
+        assert axis_title(part) == label
+    part.get_by_role("combobox").select_option("loss_worst")
+    assert axis_title(part, "y") == "Loss, worst client"
+    before = part.locator(".ytick").all_text_contents()
+    part.get_by_text("Log", exact=True).click()
+    assert part.locator(".ytick").all_text_contents() != before
+
+
+def test_hovering_shows_values_and_names(page):
+    part = section(page, "Progress")
+    part.get_by_text("Rounds", exact=True).first.click()
+    part.locator(".nsewdrag").hover()
+    playwright.expect(part.locator(".hoverlayer")).to_contain_text(re.compile(r"FedAvg.*\d\.\d"))
+    clients = section(page, "How the clients fare")
+    clients.locator(".trace.boxes .point").nth(2).hover(force=True)
+    playwright.expect(clients.locator(".hoverlayer")).to_contain_text(studies.HOSTILE)
+
+
+def test_every_picture_can_be_saved(page):
+    for part in page.locator(".picture").all():
+        for name, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+            with page.expect_download() as download:
+                part.get_by_role("button", name=name).click()
+            content = download.value.path().read_bytes()
+            assert content.startswith(start) and len(content) > 2000
+            assert download.value.suggested_filename.endswith(f".{name.lower()}")
+
+
+def test_the_theme_follows_the_system_and_the_button(page):
+    def grounds():
+        return page.evaluate(
+            "[getComputedStyle(document.body), document.querySelector('.plot .main-svg').style]"
+            ".map((style) => style.backgroundColor)"
+        )
+
+    light = grounds()
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("document.getElementById('theme').textContent === 'Light'")
+    dark = grounds()
+    assert light[0] != dark[0] and light[1] != dark[1]
+    page.get_by_role("button", name="Light").click()
+    assert grounds() == light
+
+
+def test_a_phone_needs_no_sideways_scrolling(opened):
+    page = opened(**PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    for summary in page.locator("summary").all():
+        summary.click()
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_names_are_text(page):
+    assert page.locator("img").count() == 0
+    page.get_by_text("Table of the clients").first.click()
+    assert page.get_by_role("rowheader", name=studies.HOSTILE).first.is_visible()

@@ -1,0 +1,136 @@
+"""What a report reads from folders: which runs stand together, and what the table says of them."""
+
+import json
+
+import pytest
+
+import fedloom as fl
+from fedloom.cli.main import main
+from fedloom.reports.reading import read
+from fedloom.reports.sections import sections
+from fedloom.reports.summary import summarise
+from reports import studies
+
+SETTINGS = """
+[data]
+name = "iris"
+
+[partition]
+scheme = "iid"
+clients = 3
+
+[problem]
+kind = "multinomial"
+
+[[algorithm]]
+key = "fedavg"
+lr = 0.1
+
+[[algorithm]]
+key = "fedprox"
+lr = 1e-4
+mu = 0.1
+
+[run]
+rounds = 6
+eval_every = 3
+
+[compare]
+seeds = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("folders")
+    (root / "iris.toml").write_text(SETTINGS)
+    compare = ["compare", str(root / "iris.toml"), "--out", str(root / "both")]
+    assert main([*compare, "--set", "run.rounds=9"]) == 0
+    studies.sparse(root / "sparse")
+    return root
+
+
+def test_seeds_of_a_method_stand_together(folder):
+    (study,) = read([folder / "both"])
+    assert {name: len(runs) for name, runs in study.methods.items()} == {"fedavg": 2, "fedprox": 2}
+    assert study.title == "iris, Multinomial over 3 clients"
+    assert study.commands == ["fedloom compare settings.toml --set 'run.rounds=9'"]
+    assert study.settings == SETTINGS
+
+
+def test_runs_on_other_problems_are_other_studies(folder):
+    titles = [study.title for study in read([folder / "both", folder / "sparse"])]
+    assert titles == ["iris, Multinomial over 3 clients", "Logistic over 4 clients"]
+
+
+def test_a_single_run_names_its_method_and_what_was_changed(tmp_path):
+    first, second = SETTINGS.index("[[algorithm]]"), SETTINGS.rindex("[[algorithm]]")
+    one = SETTINGS[:first] + "[algorithm]" + SETTINGS[second:].removeprefix("[[algorithm]]")
+    (tmp_path / "one.toml").write_text(one)
+    out = str(tmp_path / "one")
+    assert main(["run", str(tmp_path / "one.toml"), "--out", out, "--set", "run.rounds=3"]) == 0
+    (study,) = read([out])
+    assert list(study.methods) == ["FedProx"]
+    assert study.commands == ["fedloom run settings.toml --set 'run.rounds=3'"]
+    assert main(["report", out, "--title", "Iris <3"]) == 0
+    assert "<h1>Iris &lt;3</h1>" in (tmp_path / "one" / "report.html").read_text()
+
+
+def test_methods_of_one_name_with_other_parameters_are_told_apart(tmp_path):
+    for name, lr in (("slow", 0.01), ("fast", 0.1)):
+        method = fl.algorithms.FedAvg(lr=lr)
+        run = fl.simulate(method, fl.problems.Logistic(), studies.clients(), rounds=1)
+        run.save(tmp_path / name)
+    (study,) = read([tmp_path / "slow", tmp_path / "fast"])
+    assert list(study.methods) == ["FedAvg (slow)", "FedAvg (fast)"]
+
+
+def test_the_best_values_are_marked(folder):
+    (study,) = read([folder / "both"])
+    summary = summarise(study)
+    assert summary.columns[:2] == ["Accuracy", "Accuracy, worst client"]
+    marks = {name: [cell.best for cell in cells] for name, _, cells in summary.rows}
+    loss = summary.columns.index("Loss")
+    assert marks["fedavg"][loss] and not marks["fedprox"][loss]  # the latter hardly moves
+    assert not any(row[-1] or row[-2] or row[-3] for row in marks.values())
+    assert "2 methods on 3 clients, 9 rounds, 2 seeds. fedavg has the best" in summary.sentence
+
+
+def test_a_run_that_ended_early_is_remarked(tmp_path):
+    wild = fl.algorithms.FedAvg(lr=1e30)
+    data = fl.data.from_arrays([([[1.0], [2.0]], [0.5, 1.5])] * 2)
+    with pytest.raises(fl.DivergedError) as caught:
+        fl.simulate(wild, fl.problems.LeastSquares(), data, rounds=20)
+    caught.value.result.save(tmp_path / "wild")
+    (study,) = read([tmp_path / "wild"])
+    assert summarise(study).rows[0][1] == "diverged"
+    json.dumps([data for _, data in sections(study)], allow_nan=False)
+
+
+def test_numbers_of_the_pictures_are_those_of_the_runs(folder):
+    (study,) = read([folder / "both"])
+    made = {section.title: data for section, data in sections(study)}
+    series = made["Progress"]["series"][0]
+    runs = study.methods["fedavg"]
+    last = [run.final["loss"] for run in runs]
+    assert series["y"]["loss"]["mean"][-1] == pytest.approx(sum(last) / 2, rel=1e-5)
+    assert series["y"]["loss"]["high"][-1] == pytest.approx(max(last), rel=1e-5)
+    sent = runs[0].final["bytes_up"] + runs[0].final["bytes_down"]
+    assert series["x"]["round"] == [0, 3, 6, 9] and series["x"]["bytes"][-1] == sent
+    rows = [sum(layer["counts"]) for layer in made["Who holds what"]["layers"]]
+    assert sum(rows) == 150 and len(rows) == 3
+    json.dumps(made, allow_nan=False)
+
+
+def test_pictures_for_papers(folder, tmp_path, capsys):
+    out = ["--out", str(tmp_path / "r.html"), "--pictures", str(tmp_path / "p")]
+    assert main(["report", str(folder / "sparse"), *out]) == 0
+    files = {path.name for path in (tmp_path / "p").iterdir()}
+    assert {"gap.png", "gap.svg", "accuracy-worst.svg", "sparsity.png"} <= files
+    assert (tmp_path / "p" / "gap.svg").read_text().lstrip().startswith("<?xml")
+
+
+@pytest.mark.parametrize("name", ["absent", ""])
+def test_a_folder_without_results_is_refused(name, tmp_path, capsys):
+    assert main(["report", str(tmp_path / name)]) == 2
+    assert "holds no saved result. Give a folder that" in capsys.readouterr().err

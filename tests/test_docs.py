@@ -1,0 +1,106 @@
+"""The documentation: its examples run, its site builds, its links lead somewhere."""
+
+import re
+import shlex
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.cli.main import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
+FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
+
+
+@pytest.mark.parametrize("name", ["index.md", "guide.md", "choosing.md"])
+def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for language, title, code in FENCE.findall((ROOT / "docs" / name).read_text()):
+        if language == "toml" and title:
+            Path(title).write_text(code)
+        elif language == "sh":
+            for line in code.strip().splitlines():
+                program, *arguments = shlex.split(line)
+                assert program == "fedloom" and main(arguments) == 0, line
+        elif language == "python":
+            exec(compile(code, name, "exec"), namespace)
+    if name == "guide.md":
+        made = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+        assert {"both.html", "runs/methods/report.html", "pictures", "loss.pdf"} <= made
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_between_files_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        target = unquote(urlsplit(link).path)
+        made = target.startswith("algorithms/") or target == "reproductions/index.md"
+        if target and not urlsplit(link).scheme and not made:
+            assert (page.parent / target).exists(), f"{page.name}: {link}"
+
+
+class Links(HTMLParser):
+    """What a page links to, loads and names."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.links, self.loads, self.names = [], [], set()
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.names |= {attributes[key] for key in ("id", "name") if attributes.get(key)}
+        if tag == "a" and attributes.get("href"):
+            self.links.append(attributes["href"])
+        elif tag in ("script", "img", "link") and attributes.get("rel") != "canonical":
+            self.loads += filter(None, [attributes.get("src"), attributes.get("href")])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
+    pytest.importorskip("material", reason="mkdocs-material is not installed")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(out)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return out
+
+
+def test_every_method_has_a_page_and_is_linked(site):
+    index = Links(site / "algorithms" / "index.html").links
+    for key, entry in CATALOGUE.items():
+        page = (site / "algorithms" / f"{key}.html").read_text()
+        assert entry.name in page and "Messages of a round" in page
+        assert f"{key}.html" in index
+
+
+def test_the_table_of_needs_names_methods_of_every_family(site):
+    linked = {Path(link).stem for link in Links(site / "choosing.html").links}
+    families = {entry.family for key, entry in CATALOGUE.items() if key in linked}
+    assert families == {entry.family for entry in CATALOGUE.values()}
+
+
+def test_the_links_of_the_site_lead_somewhere_and_nothing_is_fetched(site):
+    pages = {page: Links(page) for page in site.rglob("*.html") if page.name != "404.html"}
+    for page, found in pages.items():
+        for link in found.links:
+            parts = urlsplit(link)
+            if not parts.scheme:
+                target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+                target = target / "index.html" if target.is_dir() else target
+                assert target.exists(), f"{page.name}: {link}"
+                if parts.fragment and target in pages:
+                    assert unquote(parts.fragment) in pages[target].names, f"{page.name}: {link}"
+        for load in found.loads:
+            parts = urlsplit(load)
+            assert not parts.netloc, f"{page.name} loads {load}"
+            if not parts.scheme:
+                assert (page.parent / unquote(parts.path)).exists(), f"{page.name}: {load}"
