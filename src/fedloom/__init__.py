@@ -12,7 +12,7 @@ print(result.history)
 import importlib
 from typing import Any
 
-from fedloom import algorithms, data, deploy, models, problems
+from fedloom import algorithms, data, deploy, models, preparation, problems
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate

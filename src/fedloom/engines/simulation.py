@@ -120,8 +120,8 @@ class Simulation:
         """Another run on the same problem and clients, which differs in these two only."""
         other = copy.copy(self)
         other.algorithm, other.root = algorithm, keys.root(seed)
-        other._spent = privacy.ledger(algorithm, self.federation)
         other.about = self.about | {"algorithm": repr(algorithm), "seed": seed}
+        other.about |= privacy.statement(algorithm)
         other.spent = privacy.ledger(algorithm, self.federation)
         other.rows, other.info = [], []
         return other

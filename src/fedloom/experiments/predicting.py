@@ -9,7 +9,8 @@ import numpy as np
 from fedloom.data.frames import read_frame
 from fedloom.engines.result import Result, load
 from fedloom.errors import DataError
-from fedloom.experiments import settings
+from fedloom.experiments import building
+from fedloom.experiments.places import Place
 from fedloom.preparation import Preparation
 from fedloom.problems import Logistic, Multinomial, Problem, Supervised
 
@@ -41,7 +42,7 @@ def predict(
     result = model if isinstance(model, Result) else load(model)
     where = "the result" if isinstance(model, Result) else str(model)
     preparation = _preparation(result, where)
-    problem = problem or _problem(model)
+    problem = problem or _problem(result, where)
     if isinstance(table, pl.DataFrame):
         x = preparation.encode("the table", table)
     else:
@@ -98,15 +99,11 @@ def _preparation(result: Result, where: str) -> Preparation:
     return Preparation.from_dict(saved)
 
 
-def _problem(model: Result | str | Path) -> Problem:
-    """The problem of the settings beside a run, or above it where several were compared."""
-    if isinstance(model, Result):
-        raise DataError("a result does not say which problem was solved. Pass problem=...")
-    folder = Path(model)
-    for place in (folder, *folder.absolute().parents[:2]):
-        if (place / "settings.json").exists():
-            return settings.read_again(place).problem
-    raise DataError(
-        f"{folder} does not say which problem was solved: there is no settings.json. "
-        f"In Python, pass problem=..."
-    )
+def _problem(result: Result, where: str) -> Problem:
+    tables = result.about.get("settings")
+    if tables is None:
+        raise DataError(
+            f"{where} does not say which problem was solved: it has no settings. "
+            f"In Python, pass problem=..."
+        )
+    return building.problem(tables["problem"], Place(where, "", ("settings", "problem")))

@@ -22,10 +22,6 @@ def schema() -> Schema:
         "seed": {"type": "integer", "minimum": 0},
         "test_fraction": {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
     }
-    wrapper = _choice(WRAPPERS)
-    for option in wrapper["oneOf"]:
-        del option["properties"]["inner"]  # it is the method of the file
-        option["required"].remove("inner")
     sweep = _table(SweepSettings)
     sweep["properties"]["over"] = {"type": "object"}
     return {

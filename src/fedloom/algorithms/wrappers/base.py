@@ -1,6 +1,5 @@
 """What all wrappers share: an inner method, to which everything else is passed on."""
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -76,7 +75,7 @@ def check_horizontal(wrapper: Wrapper) -> None:
         )
 
 
-def layers(made: Any) -> Iterator[Any]:
+def layers(algorithm: Algorithm) -> Iterator[Algorithm]:
     """A method and what it wraps, from the outside in."""
     yield algorithm
     while isinstance(algorithm, Wrapper):
