@@ -12,7 +12,7 @@ from fedloom.errors import DataError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.preparation import Preparation
-from fedloom.problems import Logistic, Multinomial, Problem, Supervised
+from fedloom.problems import Logistic, Multinomial, Personal, Problem, Supervised
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,7 +78,7 @@ def is_likelihood(problem: Problem) -> bool:
     """Whether the scores of a problem are logits."""
     if isinstance(problem, Supervised):
         return problem.loss == "cross_entropy"
-    return isinstance(problem, Logistic | Multinomial)
+    return isinstance(problem, Logistic | Multinomial | Personal)
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:
