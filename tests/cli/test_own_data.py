@@ -224,7 +224,7 @@ def test_predict_says_what_is_wrong(folder, capsys):
     SOUTH.with_columns(age=pl.lit("old")).write_csv("new.csv")
     expect_error(["predict", "kept", "new.csv"], "'age' must hold numbers; got 'old'", capsys)
     expect_error(["predict", "kept", "absent.csv"], "absent.csv: there is no such file", capsys)
-    expect_error(["predict", "s.toml", "new.csv"], "s.toml holds no saved result", capsys)
+    expect_error(["predict", "sites", "new.csv"], "sites holds no saved result", capsys)
     expect_error(["predict", "kept", "new.csv", "--out", "a.txt"], "end in .csv or", capsys)
     clients = fl.data.from_arrays([(np.eye(2), np.array([0, 1]))])
     fl.simulate(fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic(), clients, rounds=1).save("o")
