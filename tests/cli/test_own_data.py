@@ -229,6 +229,9 @@ def test_predict_says_what_is_wrong(folder, capsys):
     clients = fl.data.from_arrays([(np.eye(2), np.array([0, 1]))])
     fl.simulate(fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic(), clients, rounds=1).save("o")
     expect_error(["predict", "o", "new.csv"], "were not files of sites", capsys)
+    arrays = [{"weights": np.ones((3, 2), np.float32), "bias": np.zeros(2, np.float32)}]
+    fl.deploy.Deployed(fl.models.MLP(()), arrays, (3,), ("no", "yes")).save("packed.safetensors")
+    expect_error(["predict", "packed.safetensors", "new.csv"], "is a packed model", capsys)
     prepared = fl.load("kept")
     del prepared.about["settings"]
     with pytest.raises(fl.FedloomError, match=r"pass problem="):

@@ -89,7 +89,12 @@ def probabilities(scores: np.ndarray) -> np.ndarray:
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def _preparation(result: Result, where: str) -> Preparation:
+def _preparation(result: Any, where: str) -> Preparation:
+    if not isinstance(result, Result):
+        raise DataError(
+            f"{where} is a packed model, which does not say how tables become features. "
+            f"Give the folder of its run."
+        )
     saved = result.about.get("preparation")
     if saved is None:
         raise DataError(
