@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
@@ -21,4 +22,5 @@ def test_client_order_is_irrelevant(entry):
     settings = {"rounds": 4, "batch_size": None, "precision": "float64"}
     one = fl.simulate(example, tried.problem, tried.clients, **settings)
     other = fl.simulate(example, tried.problem, turned, **settings)
-    np.testing.assert_allclose(one.model, other.model, rtol=1e-10, atol=1e-12)
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)  # noqa: E731
+    jax.tree.map(close, one.model, other.model)

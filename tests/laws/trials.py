@@ -31,6 +31,9 @@ def trial(kind: str) -> Trial:
     if kind == "composite":
         sparse = fl.problems.Logistic(l2=0.1, regulariser=fl.problems.L1(0.05))
         return Trial(sparse, from_arrays(rows))
+    if kind == "saddle":
+        ranking = fl.problems.AUC(regulariser=fl.problems.L1(0.02))
+        return Trial(ranking, from_arrays(rows))
     raise NotImplementedError(f"no trial for problems of kind {kind!r}: add one here")
 
 

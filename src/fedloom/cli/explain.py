@@ -15,7 +15,7 @@ from fedloom.data import from_arrays
 from fedloom.engines.transcript import Exchange, transcript
 from fedloom.federation import Federation, assemble
 from fedloom.parameters import parameters_of
-from fedloom.problems import Logistic
+from fedloom.problems import AUC, Logistic
 
 _CLIENTS, _DIMENSION = 10, 100
 
@@ -85,4 +85,5 @@ def _message(exchange: Exchange) -> dict[str, Any]:
 def _example(kind: str) -> Federation:
     """A federation of the stated size, for the shapes of messages only."""
     rows = (np.zeros((8, _DIMENSION)), np.arange(8) % 2)
-    return assemble(Logistic(), from_arrays([rows] * _CLIENTS), 4, "float32")
+    problem = AUC(positive_rate=0.5) if kind == "saddle" else Logistic()
+    return assemble(problem, from_arrays([rows] * _CLIENTS), 4, "float32")

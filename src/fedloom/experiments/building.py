@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from fedloom import models, problems
+from fedloom import algorithms, models, problems
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError
@@ -23,6 +23,9 @@ PROBLEMS: Registry = {
     "multinomial": problems.Multinomial,
     "least_squares": problems.LeastSquares,
     "supervised": problems.Supervised,
+    "auc": problems.AUC,
+    "adversarial": problems.Adversarial,
+    "bilinear": problems.Bilinear,
 }
 REGULARISERS: Registry = {
     "zero": problems.Zero,
@@ -35,6 +38,11 @@ REGULARISERS: Registry = {
     "simplex": problems.Simplex,
     "sum": problems.Sum,
 }
+SOLVERS: Registry = {
+    "sgda": algorithms.SGDA,
+    "saga": algorithms.SAGA,
+    "exact": algorithms.Exact,
+}
 MODELS: Registry = {"mlp": models.MLP, "cnn": models.CNN}
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
@@ -43,6 +51,7 @@ _NESTED: Mapping[str, Registry] = {
     "regulariser": REGULARISERS,
     "parts": REGULARISERS,
     "model": MODELS,
+    "solver": SOLVERS,
 }
 
 

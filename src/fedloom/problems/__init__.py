@@ -1,6 +1,9 @@
 """What is optimised: problems, and the regularisers and constraints that go with them."""
 
+from fedloom.problems.adversarial import Adversarial
+from fedloom.problems.auc import AUC
 from fedloom.problems.base import Metric, Problem
+from fedloom.problems.bilinear import Bilinear
 from fedloom.problems.linear import LeastSquares, Logistic, Multinomial
 from fedloom.problems.regularisers import (
     L1,
@@ -14,11 +17,15 @@ from fedloom.problems.regularisers import (
     Sum,
     Zero,
 )
+from fedloom.problems.saddle import Saddle, SaddleProblem
 from fedloom.problems.supervised import Supervised
 
 __all__ = [
+    "AUC",
     "L1",
+    "Adversarial",
     "Ball",
+    "Bilinear",
     "Box",
     "ElasticNet",
     "GroupL1",
@@ -29,6 +36,8 @@ __all__ = [
     "NuclearNorm",
     "Problem",
     "Regulariser",
+    "Saddle",
+    "SaddleProblem",
     "Simplex",
     "Sum",
     "Supervised",

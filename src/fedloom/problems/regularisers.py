@@ -29,6 +29,11 @@ class Regulariser:
     __parametrised__: ClassVar[bool] = True
     on: Any  # names of arrays, or None
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether g has finite values everywhere, unlike a constraint."""
+        return True
+
     def value_of(self, array: Array) -> Array:
         """The value of g on one array."""
         raise NotImplementedError
@@ -149,6 +154,11 @@ class NuclearNorm(Regulariser):
 class _Constraint(Regulariser):
     """The indicator of a convex set: zero inside, infinite outside."""
 
+    @property
+    def is_finite(self) -> bool:
+        """No."""
+        return False
+
     def project(self, array: Array) -> Array:
         """The Euclidean projection onto the set."""
         raise NotImplementedError
@@ -205,6 +215,11 @@ class Sum(Regulariser):
     """Several regularisers, each on arrays of its own."""
 
     parts: tuple[Regulariser, ...] = param(anything, "the regularisers")
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all parts are."""
+        return all(part.is_finite for part in self.parts)
 
     def value(self, model: Tree) -> Array:
         """The sum of the parts."""
