@@ -52,18 +52,21 @@ def compare(
     A method that diverges is kept with what it reached.
     """
     metrics = options.get("metrics")
+    optima: dict[str, Any] = {}  # methods with one dual for all and with separate ones have others
     if metrics and set(metrics) & set(NEED_OPTIMUM) and options.get("optimum") is None:
-        options["optimum"] = reference(problem, clients)
+        for dual in {algorithm.dual for algorithm in algorithms.values()}:
+            optima[dual] = {"optimum": reference(problem, clients, dual=dual)}
     results: dict[str, list[Result]] = {name: [] for name in algorithms}
     for name, algorithm in algorithms.items():
         for seed in seeds:
             try:
-                result = simulate(algorithm, problem, clients, **options | {"seed": seed})
+                known = options | optima.get(algorithm.dual, {})
+                result = simulate(algorithm, problem, clients, **known | {"seed": seed})
             except DivergedError as error:
                 result = error.result
             results[name].append(result)
             finished(name, seed, result)
-    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()))
+    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()), "round")
     return Comparison(results, chosen)
 
 

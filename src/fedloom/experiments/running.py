@@ -20,7 +20,7 @@ def run(settings: Settings, out: Path, *, progress: bool | None = None) -> Resul
     """Simulate what the settings say; the folder is written even where the run diverges."""
     algorithm, clients, options = settings.algorithm, settings.clients(), settings.run.options()
     if set(options["metrics"] or ()) & set(NEED_OPTIMUM):
-        options["optimum"] = reference(settings.problem, clients)
+        options["optimum"] = reference(settings.problem, clients, dual=algorithm.dual)
     try:
         result = simulate(algorithm, settings.problem, clients, progress=progress, **options)
     except DivergedError as error:
