@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedloom.errors import ParameterError
 from fedloom.layout import Layout
 from fedloom.objective import Oracle
 from fedloom.rows import Batch
@@ -52,13 +51,7 @@ class SaddleObjective(Oracle):
 
     def subgradient(self, x: Array) -> Array:
         """A subgradient of g, with 0 where |.| has its kink."""
-        regulariser = self.problem.regulariser
-        if not regulariser.is_finite:
-            raise ParameterError(
-                f"regularise = 'subgradient' needs a regulariser with finite values; "
-                f"{regulariser!r} is a constraint. Use regularise = 'prox'."
-            )
-        return self.layout.ravel(jax.grad(regulariser.value)(self.layout.unravel(x)))
+        return self.layout.ravel(self.problem.regulariser.subgradient(self.layout.unravel(x)))
 
     @property
     def _dual(self) -> Layout:

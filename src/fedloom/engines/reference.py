@@ -18,7 +18,7 @@ from fedloom.data.clients import Clients
 from fedloom.engines.mapping import Plan
 from fedloom.engines.smooth import smooth_part
 from fedloom.errors import FedloomError
-from fedloom.federation import assemble
+from fedloom.federation import Federation, assemble
 from fedloom.parameters import check, one_of
 from fedloom.problems.base import Problem
 
@@ -61,23 +61,31 @@ def reference(
     check("reference", "dual", dual, one_of("shared", "separate"))
     with jax.enable_x64(True):
         federation = assemble(problem, clients, None, "float64")
-        smooth = smooth_part(federation, _PLAN, dual)
-        prox = federation.fed.prox
-        start = federation.fed.init_model(jax.random.key(0))
-        if federation.fed.layout.size <= _NEWTON_LIMIT:
-            w = jax.jit(lambda w: _proximal_newton(smooth, prox, w, tolerance))(start)
-        else:
-            solve = lambda w: _fista(smooth, prox, w, tolerance, iterations)  # noqa: E731
-            w = jax.jit(solve)(start)
-        residual = float(jnp.abs(_step(smooth, prox, w, jnp.ones(()))).max())
+        w, value, distance = jax.jit(_solve, static_argnames=("dual", "tolerance", "iterations"))(
+            federation, dual=dual, tolerance=tolerance, iterations=iterations
+        )
+        residual = float(distance)
         if not residual <= 100 * tolerance * (1 + float(jnp.abs(w).max())):
             raise FedloomError(
                 f"the reference solution was not reached: the residual is {residual:.2g}, the "
                 f"tolerance {tolerance:.2g}. Add l2 to the problem, or raise the tolerance."
             )
-        value = float(smooth(w) + federation.fed.regularisation(w))
         arrays = jax.tree.map(np.asarray, federation.fed.layout.unravel(w))
-        return Reference(arrays, np.asarray(w), value, residual)
+        return Reference(arrays, np.asarray(w), float(value), residual)
+
+
+def _solve(
+    federation: Federation, dual: str, tolerance: float, iterations: int
+) -> tuple[Array, Array, Array]:
+    """A solution, its objective and its residual."""
+    fed, smooth = federation.fed, smooth_part(federation, _PLAN, dual)
+    start = fed.init_model(jax.random.key(0))
+    if fed.layout.size <= _NEWTON_LIMIT:
+        w = _proximal_newton(smooth, fed.prox, start, tolerance)
+    else:
+        w = _fista(smooth, fed.prox, start, tolerance, iterations)
+    residual = jnp.abs(_step(smooth, fed.prox, w, jnp.ones(()))).max()
+    return w, smooth(w) + fed.regularisation(w), residual
 
 
 def _step(smooth: Callable, prox: Callable, w: Array, step: Array) -> Array:
