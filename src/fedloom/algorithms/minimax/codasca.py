@@ -65,12 +65,12 @@ class CodascaClient(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Where a client begins, the mean control variate, the stage's reference and its shrinkage."""
+    """Where a client begins, the mean control variate, and what it needs to know of the stage."""
 
     start: Point
     control: Point
-    reference: Array
-    rate: Array
+    reference: Any  # x_ref; nothing where there is no pull
+    rate: Any  # what the step sizes are multiplied by; nothing where that is 1
 
 
 class Trained(NamedTuple):
@@ -116,12 +116,12 @@ class CODASCA(Algorithm):
 
     def round(self, hub: CodascaHub, fed: Any, key: Array, /) -> Round:
         """Corrected local steps at a cohort, then both means; at times a new stage."""
-        stage = 0 if self.stage_rounds is None else hub.rounds // self.stage_rounds
-        rate = jnp.asarray(self.shrink, hub.point.x.dtype) ** -stage
-        work = Work(hub.point, hub.control, hub.reference, rate)
+        reference = () if self.gamma is None else hub.reference
+        rate = () if self.stage_rounds is None else self._rate(hub)
+        work = Work(hub.point, hub.control, reference, rate)
         replies = yield ask(self.train, work, to=uniform(key, fed.n, self.cohort))
         x, y = plus(hub.point, replies.average(fed.weights).change, self.server_lr)
-        elapsed = self.server_lr * rate * self.lr * self.local_steps
+        elapsed = self.server_lr * self._rate(hub) * self.lr * self.local_steps
         point = Point(settled(fed, x, elapsed, self.regularise), y)
         control = plus(hub.control, replies.sum(fed.weights).control_change)
         return self._next_stage(hub, point, control), ()
@@ -131,14 +131,15 @@ class CODASCA(Algorithm):
     ) -> tuple[CodascaClient, Trained]:
         """Corrected steps, then a new control variate."""
         correction = minus(work.control, client.control)
-        pull = 0.0 if self.gamma is None else 1 / self.gamma
+        rate = 1.0 if self.stage_rounds is None else work.rate
 
         def step(inner: tuple[Point, Point], key: Array) -> tuple[Point, Point]:
             (x, y), total = inner
             slope = slopes(f, Point(x, y), key, self.regularise)
-            downhill = slope.x + pull * (x - work.reference) + correction.x
-            uphill = slope.y + correction.y
-            moved = Point(x - work.rate * self.lr * downhill, y + work.rate * self.dual_lr * uphill)
+            downhill, uphill = slope.x + correction.x, slope.y + correction.y
+            if self.gamma is not None:
+                downhill = downhill + (x - work.reference) / self.gamma
+            moved = Point(x - rate * self.lr * downhill, y + rate * self.dual_lr * uphill)
             return moved, plus(total, slope)
 
         nothing = jax.tree.map(jnp.zeros_like, work.start)
@@ -150,6 +151,10 @@ class CODASCA(Algorithm):
     def model(self, hub: CodascaHub, fed: Any, /) -> Array:
         """The primal block."""
         return hub.point.x
+
+    def _rate(self, hub: CodascaHub) -> Array:
+        stage = 0 if self.stage_rounds is None else hub.rounds // self.stage_rounds
+        return jnp.asarray(self.shrink, hub.point.x.dtype) ** -stage
 
     def _next_stage(self, hub: CodascaHub, point: Point, control: Point) -> CodascaHub:
         rounds, passed = hub.rounds + 1, hub.passed + point.x
