@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from fedloom.data.clients import Clients
-from fedloom.layout import Layout, layout_of
+from fedloom.layout import Layout
 from fedloom.objective import prox
 from fedloom.problems.base import Problem
 from fedloom.protocol import static
@@ -31,6 +31,10 @@ class Fed:
     def init_model(self, key: Array) -> Array:
         """A fresh model, as a vector."""
         return self.layout.ravel(self.problem.init(key, self.spec))
+
+    def init_dual(self, key: Array) -> Array:
+        """A fresh dual vector of a saddle problem."""
+        return self.layout.dual.ravel(self.problem.init_dual(key, self.spec))  # type: ignore[union-attr, attr-defined]
 
     def prox(self, v: Array, step: Array) -> Array:
         """The proximal map of step * g."""
@@ -80,7 +84,7 @@ def assemble(
     train = _cast(clients.train, precision)
     test = None if clients.test is None else _cast(clients.test, precision)
     groups = []
-    for variant, members in problem.groups(clients):
+    for variant, members in fed.problem.groups(clients):
         chosen = np.arange(len(clients)) if members is None else np.asarray(members)
         held_out = None
         if test is not None:
@@ -100,8 +104,9 @@ def assemble(
 
 def know(problem: Problem, clients: Clients, precision: str) -> Fed:
     """What the hub learns of the clients before the first round: their number and sizes."""
+    problem = problem.agree(clients)
     spec = Spec(clients.train.x.shape[1:], clients.classes, precision)
-    layout = layout_of(lambda: problem.init(jax.random.key(0), spec))
+    layout = problem.layout(spec)
     weights = np.asarray(problem.client_weights(clients.sizes), precision)
     return Fed(problem, weights, len(clients), layout, spec)
 
@@ -110,14 +115,15 @@ def alone(
     problem: Problem, clients: Clients, batch_size: int | None, precision: str
 ) -> list[Group]:
     """Each client by itself, with nothing but its own rows: what a site of a network holds."""
-    layout = know(problem, clients, precision).layout
+    fed = know(problem, clients, precision)
     variants: dict[int, Problem] = {}
-    for variant, members in problem.groups(clients):
+    for variant, members in fed.problem.groups(clients):
         variants |= dict.fromkeys(range(len(clients)) if members is None else members, variant)
 
     def own(rows: Rows | None) -> Store | None:
         return None if rows is None else store(_cast(rows, precision), np.array([len(rows.y)]))
 
+    layout = fed.layout
     return [
         Group(variants[i], own(clients.of(i)), own(clients.test_of(i)), layout, batch_size, (i,))  # type: ignore[arg-type]
         for i in range(len(clients))

@@ -143,6 +143,7 @@ class Algorithm:
 
     __parametrised__: ClassVar[bool] = True
     takes: ClassVar[str] = "smooth"  # the kind of problem that the method is for
+    dual: ClassVar[str] = "shared"  # in a saddle problem, whose dual: "shared" or "separate"
     takes_regulariser: ClassVar[bool] = False  # whether the method heeds the problem's g
     takes_constraint: ClassVar[bool] = False  # whether it does where g is a constraint
 

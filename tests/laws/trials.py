@@ -64,6 +64,9 @@ def trial(kind: str) -> Trial:
     if kind == "personal-alike":  # one architecture, two bit-widths
         problem = fl.problems.Personal(fl.models.MLP((2,)), None, (2, 1) * 2, keep=(-1,), l2=0.1)
         return Trial(problem, from_arrays(rows))
+    if kind == "saddle":
+        ranking = fl.problems.AUC(regulariser=fl.problems.L1(0.02))
+        return Trial(ranking, from_arrays(rows))
     raise NotImplementedError(f"no trial for problems of kind {kind!r}: add one here")
 
 

@@ -9,6 +9,18 @@ from fedloom.algorithms.composite.fedadmm import FedADMM
 from fedloom.algorithms.composite.feddr import FedDR
 from fedloom.algorithms.composite.feddualavg import FedDualAvg
 from fedloom.algorithms.composite.fedmid import FedMid
+from fedloom.algorithms.minimax.codasca import CODASCA
+from fedloom.algorithms.minimax.fed_norm_sgda import FedNormSGDA
+from fedloom.algorithms.minimax.fednest import FedNest
+from fedloom.algorithms.minimax.fedsgda_m import FedSGDAM
+from fedloom.algorithms.minimax.fedsgda_plus import FedSGDAPlus
+from fedloom.algorithms.minimax.ffmdr import FFMDR
+from fedloom.algorithms.minimax.ffmdr_consensus import FFMDRConsensus
+from fedloom.algorithms.minimax.inner import SGDA, Exact
+from fedloom.algorithms.minimax.local_sgda import LocalSGDA
+from fedloom.algorithms.minimax.local_sgda_plus import LocalSGDAPlus
+from fedloom.algorithms.minimax.momentum_local_sgda import MomentumLocalSGDA
+from fedloom.algorithms.minimax.saga import SAGA
 from fedloom.algorithms.personal.local_training import LocalTraining
 from fedloom.algorithms.personal.mutual_learning import MutualLearning
 from fedloom.algorithms.personal.per_fedavg import PerFedAvg
@@ -27,18 +39,31 @@ from fedloom.algorithms.wrappers import Private, Unreliable
 
 __all__ = [
     "AFL",
+    "CODASCA",
     "DRFA",
     "DRFAGA",
+    "FFMDR",
+    "SAGA",
+    "SGDA",
     "DRFAProx",
     "DecoupledProx",
+    "Exact",
+    "FFMDRConsensus",
     "FastFedDA",
     "FedADMM",
     "FedAvg",
     "FedDR",
     "FedDualAvg",
     "FedMid",
+    "FedNest",
+    "FedNormSGDA",
     "FedProx",
+    "FedSGDAM",
+    "FedSGDAPlus",
+    "LocalSGDA",
+    "LocalSGDAPlus",
     "LocalTraining",
+    "MomentumLocalSGDA",
     "MutualLearning",
     "PFedMe",
     "PerFedAvg",

@@ -16,7 +16,7 @@ from fedloom.engines.transcript import Exchange, transcript
 from fedloom.federation import Federation, assemble
 from fedloom.models import MLP
 from fedloom.parameters import parameters_of
-from fedloom.problems import Logistic, Personal
+from fedloom.problems import AUC, Logistic, Personal, Problem
 
 _CLIENTS, _DIMENSION = 10, 100
 
@@ -85,12 +85,12 @@ def _message(exchange: Exchange) -> dict[str, Any]:
 
 def _example(kind: str) -> Federation:
     """A federation of the stated size, for the shapes of messages only."""
+    problem: Problem = Logistic()
+    features = _DIMENSION
     if kind.startswith("personal"):
-        rows = (
-            np.zeros((8, _DIMENSION // 2 - 1)),
-            np.arange(8) % 2,
-        )  # two weights each, two biases
+        features = _DIMENSION // 2 - 1  # with two classes: two weights each, and two biases
         problem = Personal(MLP(hidden=()), bits=2, keep=())
-        return assemble(problem, from_arrays([rows] * _CLIENTS), 4, "float32")
-    rows = (np.zeros((8, _DIMENSION)), np.arange(8) % 2)
-    return assemble(Logistic(), from_arrays([rows] * _CLIENTS), 4, "float32")
+    elif kind == "saddle":
+        problem = AUC(positive_rate=0.5)
+    rows = (np.zeros((8, features)), np.arange(8) % 2)
+    return assemble(problem, from_arrays([rows] * _CLIENTS), 4, "float32")

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.engines.mapping import Plan, map_group
+from fedloom.engines.smooth import smooth_part
 from fedloom.errors import ParameterError
 from fedloom.federation import Federation, Group
 from fedloom.problems.base import Metric, Problem
@@ -134,8 +135,6 @@ def _measure_model(
                 if batch.counts is not None:
                     labels = jnp.where(batch.counts, labels, -1)
                 out |= {"scores": problem.predict(arrays, batch.rows.x), "labels": labels}
-            if {"objective", "gap"} & set(wanted.of_the_whole):
-                out["value"] = f.full_value(model)
             return out
 
         return map_group(group, at_client, plan, jnp.arange(group.size), state)
@@ -143,8 +142,10 @@ def _measure_model(
     groups = tuple(
         of(group, state) for group, state in zip(federation.groups, clients, strict=True)
     )
-    regularisation = federation.fed.regularisation(model)
-    return {"groups": groups, "model": model, "regularisation": regularisation}
+    raw = {"groups": groups, "model": model}
+    if {"objective", "gap"} & set(wanted.of_the_whole):
+        raw["objective"] = objective(federation, model, plan, algorithm.dual)
+    return raw
 
 
 def per_client(
@@ -198,9 +199,9 @@ def _summarise_model(
         elif name == "sparsity":
             row[name] = float(np.mean(vector == 0))
         elif name == "objective":
-            row[name] = objective(raw, federation)
+            row[name] = float(raw["objective"])
         elif name == "gap" and optimum is not None:
-            row[name] = objective(raw, federation) - optimum.value
+            row[name] = float(raw["objective"]) - optimum.value
         elif name == "distance" and optimum is not None:
             row[name] = float(np.linalg.norm(vector - optimum.vector))
         elif name == "optimality" and optimum is not None:
@@ -227,13 +228,10 @@ def spread(name: str, values: np.ndarray, larger_is_better: bool) -> dict[str, f
         }
 
 
-def objective(raw: dict[str, Any], federation: Federation) -> float:
-    """sum_i a_i f_i(w) + g(w), on the training rows, at the hub's model."""
-    weights = np.asarray(federation.fed.weights, float)
-    total = float(raw["regularisation"])
-    for group, out in zip(federation.groups, raw["groups"], strict=True):
-        total += float(weights[_members(group)] @ np.asarray(out["value"], float))
-    return total
+def objective(federation: Federation, model: Array, plan: Plan, dual: str) -> Array:
+    """The smooth part and g(w) on the training rows; in a saddle problem, at the best dual."""
+    smooth = smooth_part(federation, plan, dual)
+    return smooth(model) + federation.fed.regularisation(model)
 
 
 def auc(scores: np.ndarray, labels: np.ndarray) -> float:
@@ -263,15 +261,9 @@ def _members(group: Group) -> Any:
     return slice(None) if group.members is None else list(group.members)
 
 
-def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan) -> Optimum:
+def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:
     """A known solution with its objective."""
-
-    def values(federation: Federation, model: Array) -> dict[str, Any]:
-        of = lambda group: map_group(  # noqa: E731
-            group, lambda f, _: {"value": f.full_value(model)}, plan, jnp.arange(group.size)
-        )
-        groups = tuple(map(of, federation.groups))
-        return {"groups": groups, "regularisation": federation.fed.regularisation(model)}
-
-    raw = jax.jit(values)(federation, jnp.asarray(vector))
-    return Optimum(np.asarray(vector, float), objective(raw, federation))
+    value = jax.jit(objective, static_argnames=("plan", "dual"))(
+        federation, jnp.asarray(vector), plan=plan, dual=dual
+    )
+    return Optimum(np.asarray(vector, float), float(value))

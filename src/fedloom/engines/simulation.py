@@ -91,7 +91,8 @@ class Simulation:
                 f"optimum must be a model or a vector of {fed.layout.size} numbers; got shape "
                 f"{np.shape(vector)}. Pass the solution of the same problem on the same clients."
             )
-        self.optimum = evaluation.optimum_of(self.federation, np.asarray(vector), self.plan)
+        dual = self.algorithm.dual
+        self.optimum = evaluation.optimum_of(self.federation, np.asarray(vector), self.plan, dual)
 
     def start(self, resume: Result | None, rounds: int, eval_every: int) -> None:
         """Make the first state, or take over that of an earlier run."""

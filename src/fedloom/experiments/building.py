@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from fedloom import models, problems
+from fedloom import algorithms, models, problems
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.personal.quantisation import Quantisation
 from fedloom.algorithms.wrappers import WRAPPERS
@@ -25,6 +25,9 @@ PROBLEMS: Registry = {
     "multinomial": problems.Multinomial,
     "least_squares": problems.LeastSquares,
     "supervised": problems.Supervised,
+    "auc": problems.AUC,
+    "adversarial": problems.Adversarial,
+    "bilinear": problems.Bilinear,
     "personal": problems.Personal,
 }
 REGULARISERS: Registry = {
@@ -38,6 +41,11 @@ REGULARISERS: Registry = {
     "simplex": problems.Simplex,
     "sum": problems.Sum,
 }
+SOLVERS: Registry = {
+    "sgda": algorithms.SGDA,
+    "saga": algorithms.SAGA,
+    "exact": algorithms.Exact,
+}
 MODELS: Registry = models.REGISTRY
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
@@ -47,6 +55,7 @@ NESTED: Mapping[str, Registry] = {
     "parts": REGULARISERS,
     "model": MODELS,
     "own": MODELS,
+    "solver": SOLVERS,
 }
 # These have one class only, so that their tables need no key.
 PLAIN: Mapping[str, type] = {"quantise": Quantisation}

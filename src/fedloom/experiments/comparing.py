@@ -85,13 +85,18 @@ def compare(
 
     A method that diverges is kept with what it reached. Ctrl-C returns what was done.
     """
-    options = {"rounds": 100} | with_optimum(options, problem, clients)
+    options = {"rounds": 100} | options
+    # Methods with one dual for all and with separate ones solve other saddle problems.
+    known = {
+        dual: with_optimum(options, problem, clients, dual)
+        for dual in {algorithm.dual for algorithm in algorithms.values()}
+    }
     metrics = options.get("metrics")
-    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()))
+    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()), "round")
     comparison = Comparison({name: [] for name in algorithms}, chosen)
     for name, algorithm in algorithms.items():
         for seed in seeds:
-            of_run = options | {"seed": seed, "progress": watch(name, seed)}
+            of_run = known[algorithm.dual] | {"seed": seed, "progress": watch(name, seed)}
             try:
                 with tracked(name, seed) as track:
                     of_run["on_evaluation"] = track
