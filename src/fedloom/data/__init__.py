@@ -6,6 +6,7 @@ from fedloom.data.dataset import Dataset
 from fedloom.data.holdings import picture, table
 from fedloom.data.label_schemes import ByLabel, Dirichlet, OneClass
 from fedloom.data.load import load
+from fedloom.data.parties import Parties, from_parties
 from fedloom.data.partitions import SCHEMES, partition
 from fedloom.data.schemes import IID, ByClient, ByColumn, ByFeatures, BySize
 from fedloom.data.synthetic import synthetic
@@ -23,7 +24,9 @@ __all__ = [
     "Dataset",
     "Dirichlet",
     "OneClass",
+    "Parties",
     "from_arrays",
+    "from_parties",
     "load",
     "partition",
     "picture",

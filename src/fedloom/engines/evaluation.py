@@ -3,8 +3,8 @@
 A metric that is a mean over rows is taken at each client, on its test rows where it has some, and
 then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
 standard deviation. Others belong to the federation as a whole: the objective on training rows and
-its gap, the distance of the hub's model to a known optimum (plain, or relative to the optimum's
-norm as "optimality"), its share of zeros, and the AUC over all clients' rows, which exists even
+its gap (plain, or relative to that of the zero model), the distance of the hub's model to a known
+optimum (plain, or relative to the optimum's norm as "optimality"), its share of zeros, and the AUC over all clients' rows, which exists even
 where each client has one class only.
 """
 
@@ -26,7 +26,7 @@ Array = Any
 Tree = Any
 RowFunction = Callable[[Tree, Any], Array]  # (model, rows) -> a number for each row
 
-NEED_OPTIMUM = ("gap", "distance", "optimality")
+NEED_OPTIMUM = ("gap", "relative_gap", "distance", "optimality")
 OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
 
 
@@ -48,6 +48,7 @@ class Optimum(NamedTuple):
 
     vector: np.ndarray
     value: float
+    drop: float = math.nan  # how far the objective falls from the zero model to the optimum
 
 
 def choose(
@@ -73,6 +74,13 @@ def choose(
         tuple(name for name in chosen if name not in known),
         own,
     )
+
+
+def whole_model(
+    algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
+) -> Array:
+    """The model that the run leaves, as a vector: the hub's."""
+    return algorithm.model(hub, federation.fed)
 
 
 def measure(
@@ -148,6 +156,8 @@ def summarise(
             row[name] = objective(raw, federation)
         elif name == "gap" and optimum is not None:
             row[name] = objective(raw, federation) - optimum.value
+        elif name == "relative_gap" and optimum is not None:
+            row[name] = (objective(raw, federation) - optimum.value) / optimum.drop
         elif name == "distance" and optimum is not None:
             row[name] = float(np.linalg.norm(vector - optimum.vector))
         elif name == "optimality" and optimum is not None:
@@ -220,5 +230,8 @@ def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan) -> Optimu
         groups = tuple(map(of, federation.groups))
         return {"groups": groups, "regularisation": federation.fed.regularisation(model)}
 
-    raw = jax.jit(values)(federation, jnp.asarray(vector))
-    return Optimum(np.asarray(vector, float), objective(raw, federation))
+    def at(model: Array) -> float:
+        return objective(jax.jit(values)(federation, model), federation)
+
+    best = at(jnp.asarray(vector))
+    return Optimum(np.asarray(vector, float), best, at(jnp.zeros_like(vector)) - best)

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders, Parties
+from fedloom.engines import joint
 from fedloom.engines.mapping import Plan, map_group
 from fedloom.errors import FedloomError
 from fedloom.federation import Federation, assemble
@@ -35,7 +36,7 @@ class Reference(NamedTuple):
 
 
 def reference(
-    problem: Problem, clients: Clients, *, tolerance: float = 1e-13, iterations: int = 100_000
+    problem: Problem, clients: Holders, *, tolerance: float = 1e-13, iterations: int = 100_000
 ) -> Reference:
     """Solve a problem over all clients centrally, for a convex smooth part.
 
@@ -50,8 +51,11 @@ def reference(
     """
     with jax.enable_x64(True):
         federation = assemble(problem, clients, None, "float64")
-        smooth = _smooth(federation)
-        prox = federation.fed.prox
+        # A vertical loss is a sum over rows; divided by their number it is of a common scale.
+        rows = len(clients.y) if isinstance(clients, Parties) else 1
+        whole = _smooth(federation)
+        smooth = lambda w: whole(w) / rows  # noqa: E731
+        prox = lambda v, step: federation.fed.prox(v, step / rows)  # noqa: E731
         start = federation.fed.init_model(jax.random.key(0))
         if federation.fed.layout.size <= _NEWTON_LIMIT:
             w = jax.jit(lambda w: _proximal_newton(smooth, prox, w, tolerance))(start)
@@ -64,13 +68,16 @@ def reference(
                 f"the reference solution was not reached: the residual is {residual:.2g}, the "
                 f"tolerance {tolerance:.2g}. Add l2 to the problem, or raise the tolerance."
             )
-        value = float(smooth(w) + federation.fed.regularisation(w))
+        value = float(whole(w) + federation.fed.regularisation(w))
         arrays = jax.tree.map(np.asarray, federation.fed.layout.unravel(w))
         return Reference(arrays, np.asarray(w), value, residual)
 
 
 def _smooth(federation: Federation) -> Callable[[Array], Array]:
-    """The function sum_i a_i f_i."""
+    """The function sum_i a_i f_i; of a vertical problem, all but the regulariser."""
+    fed = federation.fed
+    if fed.problem.kind == "vertical":
+        return lambda w: joint.smooth(federation, w)
 
     def value(w: Array) -> Array:
         total = jnp.zeros(())

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from fedloom.data.clients import Clients
-from fedloom.engines import block, evaluation, keys, wire
+from fedloom.data.parties import Holders
+from fedloom.engines import block, evaluation, joint, keys, wire
 from fedloom.engines.block import State
 from fedloom.engines.mapping import Plan
 from fedloom.engines.progress import Progress, progress_for
@@ -37,7 +37,7 @@ _CALL_SECONDS = 0.5  # how long a block may take, so that progress moves and Ctr
 def simulate(
     algorithm: Algorithm,
     problem: Problem,
-    clients: Clients,
+    clients: Holders,
     *,
     rounds: int = 100,
     batch_size: int | None = 32,
@@ -55,9 +55,11 @@ def simulate(
     Args:
         algorithm: The method, such as `fl.algorithms.FedAvg(lr=0.1)`.
         problem: What is optimised, such as `fl.problems.Logistic(l2=1e-3)`.
-        clients: Who holds what, from `fl.data.partition` or `fl.data.from_arrays`.
+        clients: Who holds what, from `fl.data.partition`, `fl.data.from_arrays`, or for a vertical
+            problem `fl.data.from_parties`.
         rounds: How many rounds.
         batch_size: Rows in a stochastic gradient, drawn without replacement; None: full gradients.
+            Vertical methods always use all rows.
         seed: The same seed gives the same bits.
         eval_every: Rounds between two evaluations.
         metrics: Names, or a mapping from a name to a function `(model, rows)` that returns a number
@@ -112,7 +114,7 @@ class _Run:
         self,
         algorithm: Algorithm,
         problem: Problem,
-        clients: Clients,
+        clients: Holders,
         batch_size: int | None,
         seed: int,
         metrics: Sequence[str] | Mapping[str, evaluation.RowFunction] | None,
@@ -130,7 +132,9 @@ class _Run:
         small = federation.fed.layout.size < _SMALL_MODEL
         self._rounds = block.compiled(block.rounds, small)
         self._opening = block.compiled(block.opening, small)
-        self._measure = jax.jit(evaluation.measure, static_argnames=("plan", "wanted"))
+        # A vertical federation has a model only together, so its metrics are taken together.
+        self.metric: Any = joint if problem.kind == "vertical" else evaluation
+        self._measure = jax.jit(self.metric.measure, static_argnames=("plan", "wanted"))
         self.rows: list[dict[str, float]] = []
         self.info: list[Tree] = []
         self.bytes_down = self.bytes_up = 0
@@ -148,7 +152,7 @@ class _Run:
     def know(self, optimum: Any) -> None:
         """Choose the metrics; those of a known optimum need its vector and value."""
         fed = self.federation.fed
-        self.wanted = evaluation.choose(self.metrics, fed.problem, optimum is not None)
+        self.wanted: evaluation.Wanted = self.metric.choose(self.metrics, fed.problem, optimum is not None)
         self.optimum: evaluation.Optimum | None = None
         if optimum is None:
             return
@@ -160,7 +164,7 @@ class _Run:
                 f"optimum must be a model or a vector of {fed.layout.size} numbers; got shape "
                 f"{np.shape(vector)}. Pass the solution of the same problem on the same clients."
             )
-        self.optimum = evaluation.optimum_of(self.federation, np.asarray(vector), self.plan)
+        self.optimum = self.metric.optimum_of(self.federation, np.asarray(vector), self.plan)
 
     def start(self, resume: Result | None) -> None:
         """Make the first state, or take over that of an earlier run."""
@@ -212,7 +216,9 @@ class _Run:
     def result(self) -> Result:
         """What the run leaves."""
         fed = self.federation.fed
-        vector = self.algorithm.model(self.state.hub, fed)
+        vector = self.metric.whole_model(
+            self.algorithm, self.federation, self.state.hub, self.state.clients
+        )
         hub, clients = to_host((self.state.hub, self.state.clients))
         return Result(
             model=to_host(fed.layout.unravel(vector)),
@@ -274,14 +280,14 @@ class _Run:
                 wanted=self.wanted,
             )
         )
-        self.client_metrics = evaluation.per_client(raw, self.federation, self.wanted)
+        self.client_metrics = self.metric.per_client(raw, self.federation, self.wanted)
         row: dict[str, float] = {
             "round": self.state.round,
             "bytes_up": self.bytes_up,
             "bytes_down": self.bytes_down,
             "seconds": self.seconds,
         }
-        row |= evaluation.summarise(
+        row |= self.metric.summarise(
             raw, self.client_metrics, self.federation, self.wanted, self.optimum
         )
         self.rows.append(row)

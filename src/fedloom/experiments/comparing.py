@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines.evaluation import NEED_OPTIMUM
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result
@@ -14,7 +14,9 @@ from fedloom.errors import DivergedError
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
-_SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality")
+_SMALLER_IS_BETTER = (
+    *("loss", "objective", "gap", "relative", "distance", "optimality", "residual"),
+)
 
 
 class Comparison(NamedTuple):
@@ -31,7 +33,7 @@ class Comparison(NamedTuple):
 def compare(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
-    clients: Clients,
+    clients: Holders,
     *,
     seeds: Sequence[int] = (0,),
     metric: str | None = None,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import data
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
@@ -83,7 +83,7 @@ class Settings(NamedTuple):
             )
         return next(iter(self.algorithms.values()))
 
-    def clients(self) -> Clients:
+    def clients(self) -> Holders:
         """Load the data and divide them."""
         loading = dict(self.tables["data"])
         source = loading.pop("name", None) or loading.pop("path", None)

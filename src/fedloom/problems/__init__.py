@@ -15,6 +15,7 @@ from fedloom.problems.regularisers import (
     Zero,
 )
 from fedloom.problems.supervised import Supervised
+from fedloom.problems.vertical import Vertical
 
 __all__ = [
     "L1",
@@ -32,5 +33,6 @@ __all__ = [
     "Simplex",
     "Sum",
     "Supervised",
+    "Vertical",
     "Zero",
 ]
