@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fedloom.engines.in_process import InProcess
-from laws.trials import ALL, BATCH, KEYS, ROUNDS, run, trial
+from laws.trials import ALL, BATCH, KEYS, ROUNDS, client_states, run, trial
 
 
 @pytest.mark.parametrize("entry", ALL, ids=KEYS)
@@ -19,12 +19,8 @@ def test_wire_and_simulator_give_the_same_trajectory(entry, double):
         network.step()
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)  # noqa: E731
     jax.tree.map(close, simulated.state.hub, network.hub)
-    for i, site in enumerate(network.sites):
-        jax.tree.map(close, client_state(simulated, i), site.state)
+    for state, site in zip(client_states(simulated.state.clients), network.sites, strict=False):
+        jax.tree.map(close, state, site.state)
     assert simulated.final["bytes_down"] == network.bytes_down
     assert simulated.final["bytes_up"] == network.bytes_up
 
-
-def client_state(result, i):
-    (states,) = result.state.clients
-    return jax.tree.map(lambda leaf: leaf[i], states)

@@ -3,12 +3,14 @@
 import functools
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.entry import Entry
-from fedloom.data.clients import Clients, from_arrays
+from fedloom.data.clients import from_arrays
+from fedloom.data.parties import Holders, Parties, from_parties
 
 ROUNDS = 4
 BATCH = 4
@@ -18,7 +20,22 @@ class Trial(NamedTuple):
     """A problem that suits the method, and clients with unequal numbers of unlike rows."""
 
     problem: object
-    clients: Clients
+    clients: Holders
+
+    def turned(self, order) -> Holders:
+        """The same clients, numbered otherwise."""
+        if isinstance(self.clients, Parties):
+            return self.clients.in_order(order)
+        return from_arrays([self.clients.of(i) for i in order])
+
+
+def client_states(states) -> list:
+    """The state of each client, from those of groups that are of one client or hold all."""
+    if len(states) == 1:
+        (states,) = states
+        size = jax.tree.leaves(states)[0].shape[0] if jax.tree.leaves(states) else 0
+        return [jax.tree.map(lambda leaf, i=i: leaf[i], states) for i in range(size)]
+    return [jax.tree.map(lambda leaf: leaf[0], state) for state in states]
 
 
 @functools.cache
@@ -31,6 +48,10 @@ def trial(kind: str) -> Trial:
     if kind == "composite":
         sparse = fl.problems.Logistic(l2=0.1, regulariser=fl.problems.L1(0.05))
         return Trial(sparse, from_arrays(rows))
+    if kind == "vertical":
+        y = rng.normal(size=10)
+        blocks = [rng.normal(size=(10, width)) / 3 for width in (1, 3, 2, 1)]
+        return Trial(fl.problems.Vertical(l2=0.1), from_parties(blocks, y))
     raise NotImplementedError(f"no trial for problems of kind {kind!r}: add one here")
 
 
