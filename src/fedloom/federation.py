@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.errors import ParameterError
 from fedloom.layout import Layout, layout_of
@@ -164,9 +163,7 @@ def know(problem: Problem, clients: Holders, precision: str) -> Fed:
     return Fed(problem, weights, len(clients), layout, spec)
 
 
-def alone(
-    problem: Problem, clients: Holders, batch_size: int | None, precision: str
-) -> list[Any]:
+def alone(problem: Problem, clients: Holders, batch_size: int | None, precision: str) -> list[Any]:
     """Each client by itself, with nothing but its own rows: what a site of a network holds."""
     if isinstance(clients, Parties):
         return _parties(_vertical(problem), clients, precision)

@@ -23,4 +23,3 @@ def test_wire_and_simulator_give_the_same_trajectory(entry, double):
         jax.tree.map(close, state, site.state)
     assert simulated.final["bytes_down"] == network.bytes_down
     assert simulated.final["bytes_up"] == network.bytes_up
-

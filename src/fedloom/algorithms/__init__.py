@@ -24,8 +24,8 @@ from fedloom.algorithms.vertical.vertical_agd import VerticalAGD
 from fedloom.algorithms.vertical.vertical_gd import VerticalGD
 
 __all__ = [
-    "DecoupledProx",
     "EGVFL",
+    "DecoupledProx",
     "EGVFLAugmented",
     "EGVFLCompressed",
     "EGVFLCoordinate",

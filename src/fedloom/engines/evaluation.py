@@ -4,8 +4,8 @@ A metric that is a mean over rows is taken at each client, on its test rows wher
 then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
 standard deviation. Others belong to the federation as a whole: the objective on training rows and
 its gap (plain, or relative to that of the zero model), the distance of the hub's model to a known
-optimum (plain, or relative to the optimum's norm as "optimality"), its share of zeros, and the AUC over all clients' rows, which exists even
-where each client has one class only.
+optimum (plain, or relative to the optimum's norm as "optimality"), its share of zeros, and the AUC
+over all clients' rows, which exists even where each client has one class only.
 """
 
 import math

@@ -77,7 +77,8 @@ def measure(
     if fed.test_labels is not None:
         scores, labels = _scores(federation, shares, test=True), jnp.asarray(fed.test_labels)
     for name, metric in wanted.at(fed.problem).items():
-        out[name] = metric.of_rows(scores, labels).astype(scores.dtype).mean()
+        of_rows: Any = metric.of_rows  # of scores and labels here
+        out[name] = of_rows(scores, labels).astype(scores.dtype).mean()
     if "auc" in wanted.of_the_whole:
         out |= {"scores": scores, "labels": labels}
     out["model"] = _join(federation, shares)
@@ -181,13 +182,15 @@ def _sum(parts: Sequence[Array]) -> Array:
 
 
 def _join(federation: Federation, shares: Sequence[Array]) -> Array:
-    return jnp.concatenate([shares[i] for i in federation.fed.order])
+    fed: Any = federation.fed
+    return jnp.concatenate([shares[i] for i in fed.order])
 
 
 def _split(federation: Federation, vector: Array) -> list[Array]:
+    fed: Any = federation.fed
     shares: dict[int, Array] = {}
     start = 0
-    for i in federation.fed.order:
+    for i in fed.order:
         size = federation.groups[i].layout.size
         shares[i] = vector[start : start + size]
         start += size

@@ -13,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.data.parties import Holders, Parties
+from fedloom.data.parties import Holders
 from fedloom.engines import joint
 from fedloom.engines.mapping import Plan, map_group
 from fedloom.errors import FedloomError
 from fedloom.federation import Federation, assemble
 from fedloom.problems.base import Problem
+from fedloom.problems.vertical import Vertical
 
 Array = Any
 Tree = Any
@@ -50,9 +51,10 @@ def reference(
         FedloomError: The tolerance was not reached; the problem may have no solution.
     """
     with jax.enable_x64(True):
-        federation = assemble(problem, clients, None, "float64")
-        # A vertical loss is a sum over rows; divided by their number it is of a common scale.
-        rows = len(clients.y) if isinstance(clients, Parties) else 1
+        federation: Any = assemble(problem, clients, None, "float64")
+        # A vertical loss may be a sum over rows; divided by their number it is of a common scale.
+        summed = isinstance(problem, Vertical) and not problem.mean
+        rows = len(federation.fed.labels) if summed else 1
         whole = _smooth(federation)
         smooth = lambda w: whole(w) / rows  # noqa: E731
         prox = lambda v, step: federation.fed.prox(v, step / rows)  # noqa: E731

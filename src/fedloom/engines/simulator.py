@@ -152,7 +152,9 @@ class _Run:
     def know(self, optimum: Any) -> None:
         """Choose the metrics; those of a known optimum need its vector and value."""
         fed = self.federation.fed
-        self.wanted: evaluation.Wanted = self.metric.choose(self.metrics, fed.problem, optimum is not None)
+        self.wanted: evaluation.Wanted = self.metric.choose(
+            self.metrics, fed.problem, optimum is not None
+        )
         self.optimum: evaluation.Optimum | None = None
         if optimum is None:
             return

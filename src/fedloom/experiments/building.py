@@ -14,6 +14,7 @@ from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError
 from fedloom.experiments.places import Place
 from fedloom.hints import closest
+from fedloom.operators import compressors
 from fedloom.protocol import Algorithm
 
 Registry = Mapping[str, type]
@@ -23,6 +24,7 @@ PROBLEMS: Registry = {
     "multinomial": problems.Multinomial,
     "least_squares": problems.LeastSquares,
     "supervised": problems.Supervised,
+    "vertical": problems.Vertical,
 }
 REGULARISERS: Registry = {
     "zero": problems.Zero,
@@ -35,6 +37,14 @@ REGULARISERS: Registry = {
     "simplex": problems.Simplex,
     "sum": problems.Sum,
 }
+COMPRESSORS: Registry = {
+    "identity": compressors.Identity,
+    "randk": compressors.RandK,
+    "topk": compressors.TopK,
+    "random_rounding": compressors.RandomRounding,
+    "natural": compressors.Natural,
+    "low_rank": compressors.LowRank,
+}
 MODELS: Registry = {"mlp": models.MLP, "cnn": models.CNN}
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
@@ -43,6 +53,8 @@ _NESTED: Mapping[str, Registry] = {
     "regulariser": REGULARISERS,
     "parts": REGULARISERS,
     "model": MODELS,
+    "network": MODELS,
+    "compressor": COMPRESSORS,
 }
 
 

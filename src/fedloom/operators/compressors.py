@@ -2,9 +2,9 @@
 
 `compress(v, key)` returns the arrays that travel, and `restore(message, like, key)` what the
 receiver makes of them, so bytes are counted from what is really sent. An unbiased compressor Q
-declares `omega`, with E Q(v) = v and E|Q(v)|^2 <= omega |v|^2; a biased one C declares `delta`, with
-E|C(v) - v|^2 <= (1 - 1/delta) |v|^2. Where both ends draw from a common key (`shared`), places need
-not be sent.
+declares `omega`, with E Q(v) = v and E|Q(v)|^2 <= omega |v|^2; a biased one C declares `delta`,
+with E|C(v) - v|^2 <= (1 - 1/delta) |v|^2. Where both ends draw from a common key (`shared`), places
+need not be sent.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The losses l(z, b) of vertical learning: of the sum of the parties' products z, at the labels b.
 
-Each is a sum over rows and known by its value, gradient, proximal map and smoothness; the squared
-one by its conjugate as well. `scaled(beta)` is the loss l(z / beta), which together with the
-products times beta poses the same problem.
+Each is a sum over rows times a weight (one, or one over their number), known by its value,
+gradient, proximal map and smoothness; the squared one by its conjugate as well. `scaled(beta)` is
+the loss l(z / beta), which together with the products times beta poses the same problem.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,18 @@ _NEWTON_STEPS = 60
 
 
 class Loss:
-    """A sum over rows of a convex loss of each row's score."""
+    """A weighted sum over rows of a convex loss of each row's score.
 
-    smoothness: ClassVar[float]  # the Lipschitz constant of the gradient
+    A subclass defines the plain sum: `of_rows`, `_grad`, `_prox` and `bend`.
+    """
 
-    def __init__(self, labels: Array, classes: int, dtype: Any):
+    bend: ClassVar[float]  # the Lipschitz constant of the plain sum's gradient
+
+    def __init__(self, labels: Array, classes: int, dtype: Any, weight: float = 1.0):
         self.labels = jnp.asarray(labels)
         self.classes = classes
         self.dtype = dtype
+        self.weight = weight
 
     def zeros(self) -> Array:
         """Scores of zero, in the shape that this loss takes."""
@@ -36,24 +40,38 @@ class Loss:
         """The loss of each row."""
         raise NotImplementedError
 
+    def value(self, z: Array) -> Array:
+        """The weighted sum."""
+        return self.weight * self.of_rows(z).sum()
+
     def grad(self, z: Array) -> Array:
         """The gradient in the scores."""
-        raise NotImplementedError
+        return self.weight * self._grad(z)
 
     def prox(self, v: Array, step: Array) -> Array:
         """The proximal map of step * l."""
-        raise NotImplementedError
+        return self._prox(v, step * self.weight)
 
     def conjugate_grad(self, y: Array) -> Array:
         """The gradient of l*(y) = max_z y'z - l(z), where l* is smooth."""
+        return self._conjugate_grad(y / self.weight)
+
+    @property
+    def smoothness(self) -> float:
+        """The Lipschitz constant of the gradient."""
+        return self.weight * self.bend
+
+    def _grad(self, z: Array) -> Array:
+        raise NotImplementedError
+
+    def _prox(self, v: Array, step: Array) -> Array:
+        raise NotImplementedError
+
+    def _conjugate_grad(self, y: Array) -> Array:
         raise ParameterError(
             f"the dual method needs a loss with a smooth conjugate; that of the "
             f"{type(self).__name__.lower()} loss is not. Use loss = 'squared', or another method."
         )
-
-    def value(self, z: Array) -> Array:
-        """The sum over the rows."""
-        return self.of_rows(z).sum()
 
     def scaled(self, beta: Array) -> "Scaled":
         """The loss l(z / beta)."""
@@ -78,21 +96,21 @@ class Scaled:
 class Squared(Loss):
     """|z - b|^2 / 2."""
 
-    smoothness: ClassVar[float] = 1.0
+    bend: ClassVar[float] = 1.0
 
     def of_rows(self, z: Array) -> Array:
         """Half the squared error."""
         return 0.5 * (z - self.labels) ** 2
 
-    def grad(self, z: Array) -> Array:
+    def _grad(self, z: Array) -> Array:
         """The error."""
         return z - self.labels
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def _prox(self, v: Array, step: Array) -> Array:
         """A mean of v and b."""
         return (v + step * self.labels) / (1 + step)
 
-    def conjugate_grad(self, y: Array) -> Array:
+    def _conjugate_grad(self, y: Array) -> Array:
         """Of l*(y) = |y|^2 / 2 + b'y."""
         return y + self.labels
 
@@ -100,17 +118,17 @@ class Squared(Loss):
 class Logistic(Loss):
     """Sum of log(1 + exp(-b z)) with b = +1 or -1."""
 
-    smoothness: ClassVar[float] = 0.25
+    bend: ClassVar[float] = 0.25
 
     def of_rows(self, z: Array) -> Array:
         """The loss of each row."""
         return jnp.logaddexp(0, -self.labels * z)
 
-    def grad(self, z: Array) -> Array:
+    def _grad(self, z: Array) -> Array:
         """-b / (1 + exp(b z))."""
         return -self.labels * jax.nn.sigmoid(-self.labels * z)
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def _prox(self, v: Array, step: Array) -> Array:
         """Row by row the root t of t - b v = step / (1 + exp(t)), with t = b z.
 
         It lies between b v and b v + step; Newton's method, and bisection where that leaves the
@@ -138,7 +156,7 @@ class Logistic(Loss):
 class Softmax(Loss):
     """Sum of the cross-entropies of the softmax of rows of scores, one score for each class."""
 
-    smoothness: ClassVar[float] = 0.5
+    bend: ClassVar[float] = 0.5
 
     def zeros(self) -> Array:
         """A matrix: a row of scores for each row of the data."""
@@ -149,11 +167,11 @@ class Softmax(Loss):
         chosen = jnp.take_along_axis(z, self.labels[:, None], axis=-1)[:, 0]
         return jax.nn.logsumexp(z, axis=-1) - chosen
 
-    def grad(self, z: Array) -> Array:
+    def _grad(self, z: Array) -> Array:
         """Softmax(z) minus the label's unit vector."""
         return jax.nn.softmax(z, axis=-1) - self._units()
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def _prox(self, v: Array, step: Array) -> Array:
         """Damped Newton steps, row by row; the Hessian is diagonal plus rank one."""
 
         def value(z: Array) -> Array:

@@ -2,11 +2,13 @@
 
     min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i),      r_i(x_i) = (l2 / 2) |x_i|^2 + g(x_i)
 
-The loss l is a sum over rows, not a mean, as in the papers on this problem. With a network, A_i is
-not the party's features but what its own network makes of them, and the network is trained too.
+The loss l is a sum over rows, as in the papers on this problem, or with `mean` their mean. The two
+pose the same problem where l2 and g are divided by the number of rows as well; but the saddle point
+methods, unlike gradient descent, do not take the same steps then. With a network, A_i is not the
+party's features but what its own network makes of them, and the network is trained too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -16,7 +18,7 @@ import numpy as np
 from fedloom.errors import DataError
 from fedloom.layout import Layout, layout_of
 from fedloom.models.base import Model
-from fedloom.parameters import at_least, instance_of, one_of, param, parametrised
+from fedloom.parameters import at_least, flag, instance_of, one_of, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param
 from fedloom.problems.losses import LOSSES, Loss
 from fedloom.problems.regularisers import Regulariser
@@ -31,9 +33,9 @@ class Vertical(Problem):
     """One model over the columns of several parties; the labels stay with one of them."""
 
     kind: ClassVar[str] = "vertical"
-    weights: ClassVar[str] = "equal"  # parties have no weights: all scores are summed
 
     loss: str = param(one_of(*LOSSES), "the loss of the summed scores", default="squared")
+    mean: bool = param(flag, "whether the loss is the mean over rows, not the sum", default=False)
     l2: float = l2_param()
     regulariser: Regulariser = regulariser_param()
     network: Model | None = param(
@@ -42,6 +44,10 @@ class Vertical(Problem):
         default=None,
     )
     embedding: int = param(at_least(1), "how many outputs a party's network has", default=8)
+
+    def client_weights(self, sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+        """One for each party: their scores are summed."""
+        return np.ones(len(sizes))
 
     def share(self, key: Array, width: int, classes: int, dtype: str) -> Tree:
         """A party's part of a fresh model: zeros, behind a random network where there is one."""
@@ -77,7 +83,8 @@ class Vertical(Problem):
 
     def loss_at(self, targets: Array, classes: int, dtype: Any) -> Loss:
         """The loss at these labels."""
-        return LOSSES[self.loss](targets, classes, dtype)
+        weight = 1 / targets.shape[0] if self.mean else 1.0
+        return LOSSES[self.loss](targets, classes, dtype, weight)
 
     def metrics(self) -> Mapping[str, Metric]:
         """Loss, and accuracy where the loss classifies; functions of scores and targets."""

@@ -23,23 +23,25 @@ _STEP = {"step": 0.1}
 
 
 def _entry(
-    key: str, cls: type, trial: dict, number: int, solves: str = _SMOOTH, fixed: bool = True
+    key: str, cls: type, trial: dict, number: int, solves: str = _SMOOTH, draws: bool = False
 ) -> Entry:
     paper = f"{_EGVFL}, Algorithm {number}" if number else "public"
-    return Entry(key, cls, "vertical", paper, solves, trial, "vertical", fixed)
+    return Entry(key, cls, "vertical", paper, solves, trial, "vertical", not draws)
 
 
 ENTRIES = (
     _entry("egvfl", EGVFL, _STEP, 1),
+    _entry("egvfl_compressed", EGVFLCompressed, {"compressor": RandK(50), **_STEP}, 2, draws=True),
     _entry(
-        "egvfl_compressed", EGVFLCompressed, {"compressor": RandK(50), **_STEP}, 2, fixed=False
+        "egvfl_error_feedback",
+        EGVFLErrorFeedback,
+        {"compressor": TopK(50), **_STEP},
+        3,
+        draws=True,
     ),
+    _entry("egvfl_partial", EGVFLPartial, {"cohort": 2, **_STEP}, 4, draws=True),
     _entry(
-        "egvfl_error_feedback", EGVFLErrorFeedback, {"compressor": TopK(50), **_STEP}, 3, fixed=False
-    ),
-    _entry("egvfl_partial", EGVFLPartial, {"cohort": 2, **_STEP}, 4, fixed=False),
-    _entry(
-        "egvfl_coordinate", EGVFLCoordinate, {"rows": 50, "columns": 50, **_STEP}, 5, fixed=False
+        "egvfl_coordinate", EGVFLCoordinate, {"rows": 50, "columns": 50, **_STEP}, 5, draws=True
     ),
     _entry("egvfl_slacks", EGVFLSlacks, _STEP, 6),
     _entry("egvfl_nonlinear", EGVFLNonlinear, _STEP, 7, f"{_SMOOTH}; A_i a network"),

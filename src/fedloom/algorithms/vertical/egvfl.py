@@ -1,6 +1,8 @@
 """EGVFL: the extragradient method for vertical learning as a saddle point problem.
 
-Beznosikov et al., Algorithm 1, for  min_{x,z} max_y l(z,b) + sum_i r_i(x_i) + y'(sum_i A_i x_i - z).
+Beznosikov et al., Algorithm 1, for the saddle point problem
+
+    min_{x, z} max_y  l(z, b) + sum_i r_i(x_i) + y'(sum_i A_i x_i - z)
 
     hub       sends y;                                     party i answers A_i x_i
     party     xh_i = x_i - step (A_i'y + grad r_i(x_i))

@@ -100,6 +100,8 @@ class EGVFLAugmented(Algorithm):
 
     def _theory(self, c: Constants) -> Array:
         """The step of Theorem C.1."""
-        limits = (1, self.rho, jnp.sqrt(c.joint), jnp.sqrt(self.rho * c.joint))
-        limits = (*limits, self.rho * c.joint, c.ridge, c.loss)
-        return 0.25 / jnp.stack([jnp.asarray(limit, c.joint.dtype) for limit in limits]).max()
+        penalty = jnp.maximum(
+            self.rho, jnp.maximum(jnp.sqrt(self.rho * c.joint), self.rho * c.joint)
+        )
+        others = jnp.maximum(jnp.maximum(1, jnp.sqrt(c.joint)), jnp.maximum(c.ridge, c.loss))
+        return 0.25 / jnp.maximum(penalty, others)

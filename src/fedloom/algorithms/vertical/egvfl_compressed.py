@@ -18,7 +18,13 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 
 from fedloom.algorithms.vertical import references, scaling
-from fedloom.algorithms.vertical.references import DOWN, UP, ReferenceHub, ReferenceParty, common_key
+from fedloom.algorithms.vertical.references import (
+    DOWN,
+    UP,
+    ReferenceHub,
+    ReferenceParty,
+    common_key,
+)
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.operators.compressors import Unbiased
@@ -26,6 +32,7 @@ from fedloom.parameters import instance_of, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
+
 
 @algorithm
 class EGVFLCompressed(Algorithm):

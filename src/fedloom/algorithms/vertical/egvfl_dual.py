@@ -15,9 +15,9 @@ beta-trick: scaling moves both constants the same way.
 from typing import Any, ClassVar, NamedTuple
 
 from fedloom.algorithms.vertical import saddle, scaling
-from fedloom.algorithms.vertical.egvfl import theory
+from fedloom.algorithms.vertical.egvfl import theory as primal_theory
 from fedloom.algorithms.vertical.saddle import SaddleParty
-from fedloom.algorithms.vertical.scaling import Scale
+from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
@@ -29,6 +29,11 @@ class DualHub(NamedTuple):
 
     price: Array
     scale: Scale
+
+
+def theory(c: Constants) -> Array:
+    """The step of Theorem C.2; the conjugate of the squared loss has the smoothness 1 / L_l."""
+    return primal_theory(c._replace(loss=1 / c.loss))
 
 
 @algorithm
@@ -56,7 +61,7 @@ class EGVFLDual(Algorithm):
         return saddle.first_party(self, f, key)
 
     def opening(self, hub: DualHub, fed: Any, key: Array, /) -> Round:
-        """The step size, where it is left to theory; L_l* = L_l = 1 for the squared loss."""
+        """The step size, where it is left to theory."""
         scale = yield from scaling.find_scale(self, fed, key, theory)
         return hub._replace(scale=scale), ()
 

@@ -14,6 +14,7 @@ to those at which it ends ("new") is what makes p = 1 without compression EGVFL 
 first iteration there is one exchange in full, which the listings leave out.
 """
 
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +24,7 @@ from fedloom import draws
 from fedloom.algorithms.vertical.scaling import Scale, given
 from fedloom.cohorts import everyone
 from fedloom.parameters import Rule, one_of, param, positive
-from fedloom.protocol import Round, ask
+from fedloom.protocol import Ask, Replies, ask
 
 Array = Any
 DOWN, UP = 0, 1  # the two ways of a message
@@ -44,7 +45,7 @@ class ReferenceHub(NamedTuple):
 
 
 class ReferenceParty(NamedTuple):
-    """A party's share x_i before and after the iteration, its reference w_i, and u with products."""
+    """A party's share x_i before and after the iteration, its reference w_i, u, and products."""
 
     share: Array
     before: Array
@@ -105,7 +106,9 @@ def first_party(method: Any, f: Any, *, feedback: bool = False) -> ReferencePart
     return ReferenceParty(x, x, x, x, y, y, x, error, scale, seed, jnp.zeros((), jnp.int32))
 
 
-def first_exchange(method: Any, hub: ReferenceHub, fed: Any, key: Array) -> Round:
+def first_exchange(
+    method: Any, hub: ReferenceHub, fed: Any, key: Array
+) -> Generator[Ask, Replies, ReferenceHub]:
     """References and their products in full, and a seed from which both ends draw alike."""
     start = Start(hub.reference, jax.random.key_data(key))
     products = yield ask(method.begin, start, to=everyone(fed.n))
@@ -131,7 +134,7 @@ def whole(hub: ReferenceHub, fed: Any, half: Halves, products: Array) -> tuple[A
 
 def refreshed(
     method: Any, hub: ReferenceHub, after: ReferenceHub, fed: Any, coin: Array
-) -> Round:
+) -> Generator[Ask, Replies, ReferenceHub]:
     """Let the references move if the coin says so."""
     target = hub.price if method.reference == "old" else after.price
     products = yield ask(method.refresh_references, target, to=everyone(fed.n), when=coin)

@@ -1,11 +1,13 @@
-"""Accelerated gradient descent over columns, with constant momentum (Nesterov).
+"""Accelerated gradient descent over columns, with constant momentum.
 
-    hub       sends the slope grad l(sum_i A_i v_i)
-    party     xn_i = v_i - step (A_i'slope + grad r_i(v_i))
-              v_i <- xn_i + momentum (xn_i - x_i);  x_i <- xn_i;   answers A_i v_i
+Nesterov 2003.
 
-    step = 1/L,  momentum = (sqrt L - sqrt mu) / (sqrt L + sqrt mu),  L = L_l lam_max(A'A) + L_r,
-    mu = the problem's l2
+hub       sends the slope grad l(sum_i A_i v_i)
+party     xn_i = v_i - step (A_i'slope + grad r_i(v_i))
+          v_i <- xn_i + momentum (xn_i - x_i);  x_i <- xn_i;   answers A_i v_i
+
+step = 1/L,  momentum = (sqrt L - sqrt mu) / (sqrt L + sqrt mu),  L = L_l lam_max(A'A) + L_r,
+mu = the problem's l2
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -73,10 +75,8 @@ class VerticalAGD(Algorithm):
     def move(self, client: MomentumParty, slope: Array, f: Any, key: Array, /) -> tuple:
         """A gradient step from the extrapolated point, and the next extrapolation."""
         x, v, (step, _) = client
-        momentum = self.momentum
-        if momentum is None:
-            ratio = jnp.sqrt(step * f.problem.l2)  # sqrt(mu / L)
-            momentum = (1 - ratio) / (1 + ratio)
+        ratio = jnp.sqrt(step * f.problem.l2)  # sqrt(mu / L)
+        momentum = (1 - ratio) / (1 + ratio) if self.momentum is None else self.momentum
         share = v - step * (f.adjoint(slope) + f.grad_r(v))
         ahead = share + momentum * (share - x)
         return MomentumParty(share, ahead, client.scale), f.forward(ahead)
