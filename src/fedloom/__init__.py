@@ -10,6 +10,7 @@ print(result.history)
 """
 
 from fedloom import algorithms, data, models, problems
+from fedloom.engines.prediction import predict, save_shares
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
@@ -28,7 +29,9 @@ __all__ = [
     "data",
     "load",
     "models",
+    "predict",
     "problems",
     "reference",
+    "save_shares",
     "simulate",
 ]

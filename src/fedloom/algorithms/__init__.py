@@ -22,9 +22,11 @@ from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks
 from fedloom.algorithms.vertical.sharing_admm import SharingADMM
 from fedloom.algorithms.vertical.vertical_agd import VerticalAGD
 from fedloom.algorithms.vertical.vertical_gd import VerticalGD
+from fedloom.algorithms.wrappers.compressed import Compressed
 
 __all__ = [
     "EGVFL",
+    "Compressed",
     "DecoupledProx",
     "EGVFLAugmented",
     "EGVFLCompressed",

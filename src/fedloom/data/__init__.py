@@ -1,5 +1,6 @@
 """Data: readers, the catalogue of public sets, and their division over clients."""
 
+from fedloom.data.alignment import Alignment, align
 from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.clients import Clients, from_arrays
 from fedloom.data.dataset import Dataset
@@ -15,6 +16,7 @@ __all__ = [
     "CATALOGUE",
     "IID",
     "SCHEMES",
+    "Alignment",
     "ByClient",
     "ByColumn",
     "ByFeatures",
@@ -25,6 +27,7 @@ __all__ = [
     "Dirichlet",
     "OneClass",
     "Parties",
+    "align",
     "from_arrays",
     "from_parties",
     "load",
