@@ -35,18 +35,42 @@ from fedloom.algorithms.robust.drfa_ga import DRFAGA
 from fedloom.algorithms.robust.drfa_prox import DRFAProx
 from fedloom.algorithms.robust.q_fedavg import QFedAvg
 from fedloom.algorithms.robust.q_fedsgd import QFedSGD
-from fedloom.algorithms.wrappers import Private, Unreliable
+from fedloom.algorithms.vertical.egvfl import EGVFL
+from fedloom.algorithms.vertical.egvfl_augmented import EGVFLAugmented
+from fedloom.algorithms.vertical.egvfl_compressed import EGVFLCompressed
+from fedloom.algorithms.vertical.egvfl_coordinate import EGVFLCoordinate
+from fedloom.algorithms.vertical.egvfl_dual import EGVFLDual
+from fedloom.algorithms.vertical.egvfl_error_feedback import EGVFLErrorFeedback
+from fedloom.algorithms.vertical.egvfl_nonlinear import EGVFLNonlinear
+from fedloom.algorithms.vertical.egvfl_partial import EGVFLPartial
+from fedloom.algorithms.vertical.egvfl_proximal import EGVFLProximal
+from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks
+from fedloom.algorithms.vertical.sharing_admm import SharingADMM
+from fedloom.algorithms.vertical.vertical_agd import VerticalAGD
+from fedloom.algorithms.vertical.vertical_gd import VerticalGD
+from fedloom.algorithms.wrappers import Compressed, Private, Unreliable
 
 __all__ = [
     "AFL",
     "CODASCA",
     "DRFA",
     "DRFAGA",
+    "EGVFL",
     "FFMDR",
     "SAGA",
     "SGDA",
+    "Compressed",
     "DRFAProx",
     "DecoupledProx",
+    "EGVFLAugmented",
+    "EGVFLCompressed",
+    "EGVFLCoordinate",
+    "EGVFLDual",
+    "EGVFLErrorFeedback",
+    "EGVFLNonlinear",
+    "EGVFLPartial",
+    "EGVFLProximal",
+    "EGVFLSlacks",
     "Exact",
     "FFMDRConsensus",
     "FastFedDA",
@@ -75,5 +99,8 @@ __all__ = [
     "Quantisation",
     "QuantizedTraining",
     "Scaffold",
+    "SharingADMM",
     "Unreliable",
+    "VerticalAGD",
+    "VerticalGD",
 ]

@@ -14,13 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines.mapping import Plan
 from fedloom.engines.smooth import smooth_part
 from fedloom.errors import FedloomError
 from fedloom.federation import Federation, assemble
 from fedloom.parameters import check, one_of
 from fedloom.problems.base import Problem
+from fedloom.problems.vertical import Vertical
 
 Array = Any
 Tree = Any
@@ -39,7 +40,7 @@ class Reference(NamedTuple):
 
 def reference(
     problem: Problem,
-    clients: Clients,
+    clients: Holders,
     *,
     dual: str = "shared",
     tolerance: float = 1e-13,
@@ -78,14 +79,20 @@ def _solve(
     federation: Federation, dual: str, tolerance: float, iterations: int
 ) -> tuple[Array, Array, Array]:
     """A solution, its objective and its residual."""
-    fed, smooth = federation.fed, smooth_part(federation, _PLAN, dual)
+    fed: Any = federation.fed
+    whole = smooth_part(federation, _PLAN, dual)
+    # A vertical loss may be a sum over rows; divided by their number it is of a common scale.
+    summed = isinstance(fed.problem, Vertical) and not fed.problem.mean
+    rows = len(fed.labels) if summed else 1
+    smooth = lambda w: whole(w) / rows  # noqa: E731
+    prox = lambda v, step: fed.prox(v, step / rows)  # noqa: E731
     start = fed.init_model(jax.random.key(0))
     if fed.layout.size <= _NEWTON_LIMIT:
-        w = _proximal_newton(smooth, fed.prox, start, tolerance)
+        w = _proximal_newton(smooth, prox, start, tolerance)
     else:
-        w = _fista(smooth, fed.prox, start, tolerance, iterations)
-    residual = jnp.abs(_step(smooth, fed.prox, w, jnp.ones(()))).max()
-    return w, smooth(w) + fed.regularisation(w), residual
+        w = _fista(smooth, prox, start, tolerance, iterations)
+    residual = jnp.abs(_step(smooth, prox, w, jnp.ones(()))).max()
+    return w, whole(w) + fed.regularisation(w), residual
 
 
 def _step(smooth: Callable, prox: Callable, w: Array, step: Array) -> Array:

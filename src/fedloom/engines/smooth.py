@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.engines import shares
 from fedloom.engines.mapping import Plan, map_group
 from fedloom.federation import Federation
 
@@ -46,6 +47,8 @@ def smooth_part(federation: Federation, plan: Plan, dual: str) -> Callable[[Arra
     def separate(w: Array) -> Array:
         return total(lambda f: maximum(f.full_value, w, start))
 
+    if fed.problem.kind == "vertical":
+        return lambda w: shares.smooth(federation, w)
     if fed.layout.dual is None:
         return plain
     start = fed.init_dual(jax.random.key(0))

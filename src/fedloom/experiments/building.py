@@ -16,6 +16,7 @@ from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError
 from fedloom.experiments.places import Place
 from fedloom.hints import closest
+from fedloom.operators import compressors
 from fedloom.protocol import Algorithm
 
 Registry = Mapping[str, type]
@@ -29,6 +30,7 @@ PROBLEMS: Registry = {
     "adversarial": problems.Adversarial,
     "bilinear": problems.Bilinear,
     "personal": problems.Personal,
+    "vertical": problems.Vertical,
 }
 REGULARISERS: Registry = {
     "zero": problems.Zero,
@@ -46,6 +48,14 @@ SOLVERS: Registry = {
     "saga": algorithms.SAGA,
     "exact": algorithms.Exact,
 }
+COMPRESSORS: Registry = {
+    "identity": compressors.Identity,
+    "randk": compressors.RandK,
+    "topk": compressors.TopK,
+    "random_rounding": compressors.RandomRounding,
+    "natural": compressors.Natural,
+    "low_rank": compressors.LowRank,
+}
 MODELS: Registry = models.REGISTRY
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
@@ -56,6 +66,8 @@ NESTED: Mapping[str, Registry] = {
     "model": MODELS,
     "own": MODELS,
     "solver": SOLVERS,
+    "network": MODELS,
+    "compressor": COMPRESSORS,
 }
 # These have one class only, so that their tables need no key.
 PLAIN: Mapping[str, type] = {"quantise": Quantisation}

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines.progress import Progress
 from fedloom.engines.result import Result
 from fedloom.engines.simulator import simulate
@@ -19,7 +19,7 @@ from fedloom.protocol import Algorithm
 from fedloom.reports import curves, notebook
 from fedloom.reports.picture import Picture
 
-_SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality")
+_SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality", "residual")
 Watch = Callable[[str, int], Progress | bool | None]
 
 
@@ -57,7 +57,7 @@ class Comparison(NamedTuple):
 def compare(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
-    clients: Clients,
+    clients: Holders,
     *,
     seeds: Sequence[int] = (0,),
     metric: str | None = None,

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines.evaluation import NEED_OPTIMUM
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result
@@ -55,7 +55,7 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
 
 
 def with_optimum(
-    options: dict[str, Any], problem: Problem, clients: Clients, dual: str
+    options: dict[str, Any], problem: Problem, clients: Holders, dual: str
 ) -> dict[str, Any]:
     """The options of a run, with the solution where its metrics need it."""
     metrics = set(options.get("metrics") or ())

@@ -20,6 +20,7 @@ from fedloom.problems.regularisers import (
 )
 from fedloom.problems.saddle import Saddle, SaddleProblem
 from fedloom.problems.supervised import Supervised
+from fedloom.problems.vertical import Vertical
 
 __all__ = [
     "AUC",
@@ -43,5 +44,6 @@ __all__ = [
     "Simplex",
     "Sum",
     "Supervised",
+    "Vertical",
     "Zero",
 ]
