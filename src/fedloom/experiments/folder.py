@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines import checkpoint
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
@@ -61,7 +61,7 @@ class RunFolder(NamedTuple):
         write_text(self.path / "settings.json", json.dumps(resolved, indent=2) + "\n")
 
     def go_on(
-        self, algorithm: Algorithm, problem: Problem, clients: Clients, **options: Any
+        self, algorithm: Algorithm, problem: Problem, clients: Holders, **options: Any
     ) -> Result:
         """Run from the beginning, or from where an earlier run in this folder stopped."""
         before = self.read()
@@ -96,7 +96,7 @@ class RunFolder(NamedTuple):
         self.log(f"{result.status} at round {int(result.state.round)}")
 
     def _check_same(
-        self, before: Result, algorithm: Algorithm, problem: Problem, clients: Clients, options: Any
+        self, before: Result, algorithm: Algorithm, problem: Problem, clients: Holders, options: Any
     ) -> None:
         now = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
         now |= {name: options[name] for name in _SAME if name in options}
