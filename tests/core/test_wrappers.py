@@ -78,6 +78,13 @@ def test_noise_falls_on_the_sum_of_those_who_arrived(double):
     np.testing.assert_allclose(pooled.sum(), 2)
 
 
+def test_the_hub_relies_on_nobody_for_clipping(double):
+    cohort = Cohort(np.arange(4, dtype=np.int32), np.ones(4, bool))
+    method = Private(AVERAGE, clip=0.5, noise=0)
+    total = method._pooled(Replies(10.0 * jnp.eye(4), cohort), jax.random.key(0)).sum()
+    np.testing.assert_allclose(total, np.full(4, 0.5))
+
+
 def test_a_client_that_occurs_twice_weighs_no_more(double):
     cohort = Cohort(np.array([5, 1, 5, 2], np.int32), np.ones(4, bool), repeats=True)
     replies = Replies(jnp.eye(4)[jnp.array([0, 1, 0, 2])], cohort)

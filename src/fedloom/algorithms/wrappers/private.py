@@ -110,12 +110,14 @@ class Private(Wrapper):
 
     def _pooled(self, replies: Replies, key: Array) -> Replies:
         """The noisy mean, in the place of every reply."""
+        ids, present = jnp.asarray(replies.cohort.ids), jnp.asarray(replies.cohort.present)
+        times = jnp.ones(len(replies.cohort), int)
         if replies.cohort.repeats:
-            ids, present = jnp.asarray(replies.cohort.ids), jnp.asarray(replies.cohort.present)
             times = ((ids[:, None] == ids[None, :]) & present[None, :]).sum(1)
-            value = jax.vmap(clipped)(replies.value, self.clip / jnp.maximum(times, 1))
-            replies = Replies(value, replies.cohort)
-        arrived = jnp.maximum(jnp.asarray(replies.cohort.present).sum(), 1)
+        # Clipped once more: a compressor on the way may have made a reply longer.
+        value = jax.vmap(clipped)(replies.value, self.clip / jnp.maximum(times, 1))
+        replies = Replies(value, replies.cohort)
+        arrived = jnp.maximum(present.sum(), 1)
         noisy = self._with_noise(replies.sum(), key)
 
         def everywhere(total: Array, slots: Array) -> Array:
