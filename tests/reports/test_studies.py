@@ -60,7 +60,7 @@ def test_seeds_of_a_method_stand_together(folder):
 
 def test_runs_on_other_problems_are_other_studies(folder):
     titles = [study.title for study in read([folder / "both", folder / "sparse"])]
-    assert titles == ["iris, Multinomial over 3 clients", "Logistic over 4 clients"]
+    assert titles == ["iris, Multinomial over 3 clients", "sparse, Logistic over 4 clients"]
 
 
 def test_a_single_run_names_its_method_and_what_was_changed(tmp_path):
@@ -105,6 +105,22 @@ def test_a_run_that_ended_early_is_remarked(tmp_path):
     (study,) = read([tmp_path / "wild"])
     assert summarise(study).rows[0][1] == "diverged"
     json.dumps([data for _, data in sections(study)], allow_nan=False)
+
+
+def test_a_metric_that_was_not_measured_leaves_its_cell_empty(tmp_path):
+    for name, metrics in (("a", ("loss",)), ("b", ("loss", "objective"))):
+        for seed in (0, 1):
+            method = fl.algorithms.FedAvg(lr=0.1)
+            run = fl.simulate(
+                method, fl.problems.Logistic(), studies.clients(), rounds=1, metrics=metrics,
+                seed=seed,
+            )  # fmt: skip
+            run.save(tmp_path / name / f"seed-{seed}")
+    (study,) = read([tmp_path])
+    summary = summarise(study)
+    cells = {name: cells[summary.columns.index("Objective")] for name, _, cells in summary.rows}
+    assert cells["a"].text == "–" and cells["b"].spread
+    assert not cells["a"].best and not cells["b"].best  # there is nothing to compare with
 
 
 def test_numbers_of_the_pictures_are_those_of_the_runs(folder):

@@ -78,7 +78,7 @@
       y0: safe(series.name), orientation: "h", text: data.clients.map(safe), showlegend: false,
       line: { color: colour(i), width: 1.25 }, whiskerwidth: 0, fillcolor: faint(colour(i)),
       marker: { color: colour(i), size: data.clients.length > 80 ? 4 : 7, opacity: 0.75 },
-      ...(crowd ? { points: false, meanline: { visible: true } }
+      ...(crowd ? { points: false, spanmode: "hard", meanline: { visible: true } }
         : { boxpoints: "all", jitter: 0.6, pointpos: 0, hoveron: "points" }),
       hovertemplate: "%{text}<br>%{x:.4g}<extra>%{y}</extra>",
     }));
@@ -95,7 +95,7 @@
   function holdings(data) {
     const one = data.layers.length === 1, title = data.unit === "rows" ? "Training rows" : "Features";
     const x = data.clients.map(safe);
-    const axis = { type: "category", showgrid: false, showticklabels: x.length <= MANY / 2, title: x.length <= MANY / 2 ? "" : `${x.length} clients` };
+    const axis = { type: "category", showgrid: false, ticks: "", showticklabels: x.length <= MANY / 2, title: x.length <= MANY / 2 ? "" : `${x.length} clients` };
     if (x.length <= MANY && data.layers.length <= CLASSES.length) {
       const traces = data.layers.map((layer, i) => ({
         type: "bar", name: safe(layer.name), x, y: layer.counts,
@@ -114,7 +114,7 @@
     }
     return [[{
       type: "heatmap", x, y: data.layers.map((l) => safe(l.name)), z: data.layers.map((l) => l.counts),
-      colorscale: "Cividis", colorbar: { title: { text: "rows" }, thickness: 10, outlinewidth: 0 },
+      colorscale: "Cividis", colorbar: { title: { text: "rows", font: { size: 13 } }, thickness: 10, outlinewidth: 0 },
       hovertemplate: "%{x}<br>class %{y}: %{z} rows<extra></extra>",
     }], { xaxis: axis, yaxis: { type: "category", title: "Class" }, hovermode: "closest" }];
   }
@@ -123,7 +123,7 @@
     const panel = data.panels[Number(choice.method)];
     const traces = panel.lines.map((line, i) => ({
       x: panel.round, y: line.y, name: safe(line.name), mode: "lines",
-      line: i < 8 ? strokes(i) : { color: css("--line"), width: 1 }, showlegend: i < 8,
+      line: i < 6 ? strokes(i) : { color: css("--line"), width: 1 }, showlegend: i < 6,
       hovertemplate: `%{y:.4f}<extra>%{fullData.name}</extra>`,
     })).reverse();  // the coloured ones on top
     const even = 1 / data.clients, ends = [panel.round[0], panel.round.at(-1)];

@@ -217,7 +217,7 @@ SECTIONS = (
         "weights",
         "Weights of the clients",
         "A robust method gives more weight to the clients that it serves worst. "
-        "The eight largest are coloured.",
+        "The six largest are coloured.",
         _weights,
     ),
     Section(
