@@ -122,7 +122,7 @@ def test_the_theme_follows_the_system_and_the_button(page):
 
     light = grounds()
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function("document.getElementById('theme').textContent === 'Light'")
+    playwright.expect(page.get_by_role("button", name="Light")).to_be_visible()
     dark = grounds()
     assert light[0] != dark[0] and light[1] != dark[1]
     page.get_by_role("button", name="Light").click()

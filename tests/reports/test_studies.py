@@ -119,7 +119,7 @@ def test_a_metric_that_was_not_measured_leaves_its_cell_empty(tmp_path):
     (study,) = read([tmp_path])
     summary = summarise(study)
     cells = {name: cells[summary.columns.index("Objective")] for name, _, cells in summary.rows}
-    assert cells["a"].text == "–" and cells["b"].spread
+    assert cells["a"].text == "n/a" and cells["b"].spread
     assert not cells["a"].best and not cells["b"].best  # there is nothing to compare with
 
 

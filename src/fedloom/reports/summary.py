@@ -83,7 +83,7 @@ def _best(study: Study, column: str, values: list[list[float]]) -> set[int]:
 
 def _cell(values: list[float], best: bool) -> Cell:
     if not np.isfinite(values).all():
-        return Cell("–")  # not measured, or no longer a number
+        return Cell("n/a")  # not measured, or no longer a number
     spread = labels.number(statistics.stdev(values), 2) if len(values) > 1 else ""
     return Cell(labels.number(statistics.fmean(values)), spread, best)
 
