@@ -9,12 +9,16 @@ result = fl.simulate(
 print(result.history)
 """
 
-from fedloom import algorithms, data, models, problems
+import importlib
+from typing import Any
+
+from fedloom import algorithms, data, deploy, models, problems
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
+from fedloom.experiments.predicting import predict
 from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.reports.notebook import partition_plot
 
@@ -29,11 +33,21 @@ __all__ = [
     "algorithms",
     "compare",
     "data",
+    "deploy",
     "load",
     "models",
     "partition_plot",
+    "predict",
     "problems",
     "reference",
     "simulate",
+    "sklearn",
     "sweep",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`fedloom.sklearn` on first use: it takes as long to import as all the rest."""
+    if name == "sklearn":
+        return importlib.import_module("fedloom.sklearn")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

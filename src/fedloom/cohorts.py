@@ -31,7 +31,7 @@ def uniform(key: Array, n: int, size: int | None) -> Cohort:
             f"cohort must be a whole number from 1 to the number of clients, {n}; got {size}. "
             f"Lower the cohort or leave it out to ask everyone."
         )
-    return Cohort(draws.distinct(key, draws.domain(n), size), np.ones(size, bool))
+    return Cohort(draws.distinct(key, draws.domain(n), size), np.ones(size, bool), uniform=True)
 
 
 def by_weight(key: Array, weights: Array, size: int) -> Cohort:

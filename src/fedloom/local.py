@@ -83,3 +83,24 @@ def proximal_point(
 
     first = (start, gradient(start), jnp.zeros((), int))
     return jax.lax.while_loop(unfinished, descend, first)[0]
+
+
+def projected_steps(
+    f: Objective, start: Array, key: Array, *, lr: Array, steps: Array | int
+) -> Array:
+    """Stochastic gradient steps, each followed by the projection onto the problem's constraint."""
+    return repeat(lambda w, k: f.prox(w - lr * f.grad(w, k), lr), start, key, steps)
+
+
+def projected_steps_keeping(
+    f: Objective, start: Array, key: Array, *, lr: Array, steps: int, keep: Array
+) -> tuple[Array, Array]:
+    """The same steps; returns the model after all of them, and the one after the first `keep`."""
+
+    def step(state: tuple[Array, Array, Array], key: Array) -> tuple[Array, Array, Array]:
+        w, kept, taken = state
+        w, taken = f.prox(w - lr * f.grad(w, key), lr), taken + 1
+        return w, jnp.where(taken == keep, w, kept), taken
+
+    last, kept, _ = repeat(step, (start, start, jnp.zeros((), jnp.int32)), key, steps)
+    return last, kept

@@ -48,6 +48,7 @@ class Cohort:
     ids: Array  # (m,) whom
     present: Array  # (m,) False marks padding, or a client that dropped out
     repeats: bool = static(default=False)  # may a client occur twice? then it must keep no state
+    uniform: bool = static(default=False)  # was every set of this size equally likely to be drawn?
 
     def __len__(self) -> int:
         return self.ids.shape[0]
@@ -143,6 +144,7 @@ class Algorithm:
     __parametrised__: ClassVar[bool] = True
     takes: ClassVar[str] = "smooth"  # the kind of problem that the method is for
     takes_regulariser: ClassVar[bool] = False  # whether the method heeds the problem's g
+    takes_constraint: ClassVar[bool] = False  # whether it does where g is a constraint
 
     def init_hub(self, fed: Any, key: Array, /) -> Tree:
         """The hub's state before the first round."""
@@ -164,6 +166,13 @@ class Algorithm:
     def model(self, hub: Tree, fed: Any, /) -> Array:
         """The model that the hub hands out."""
         return hub.model
+
+    def other_models(self, hub: Tree, fed: Any, /) -> dict[str, Array]:
+        """Further models that the hub holds, by name, such as an average of its iterates.
+
+        Every metric is taken on them as well, under names such as "average_accuracy".
+        """
+        return {}
 
     def deployed(self, model: Array, client: Tree, f: Any, /) -> Array:
         """The model that a client would use: the hub's, or its own. Metrics are taken on it."""

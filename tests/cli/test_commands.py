@@ -116,7 +116,7 @@ def test_an_override_that_makes_no_sense_is_refused(override, settings, capsys):
     assert "--set" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("what", ["algorithms", "problems", "datasets", "partitions"])
+@pytest.mark.parametrize("what", ["algorithms", "wrappers", "problems", "datasets", "partitions"])
 def test_lists(what, capsys):
     assert main(["list", what]) == 0
     assert "key" in capsys.readouterr().out
@@ -141,7 +141,7 @@ def test_explain_says_what_a_method_solves_costs_and_changes(key, capsys):
 
 def test_explain_of_an_unknown_method_suggests_one(capsys):
     assert main(["explain", "scafold"]) == 2
-    assert "Did you mean 'scaffold'?" in capsys.readouterr().err
+    assert "Did you mean 'scaffold'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,17 @@ def test_wire_and_simulator_give_the_same_trajectory(entry, double):
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)  # noqa: E731
     jax.tree.map(close, simulated.state.hub, network.hub)
     for i, site in enumerate(network.sites):
-        jax.tree.map(close, client_state(simulated, i), site.state)
+        jax.tree.map(close, client_state(simulated, tried, i), site.state)
     assert simulated.final["bytes_down"] == network.bytes_down
     assert simulated.final["bytes_up"] == network.bytes_up
 
 
-def client_state(result, i):
-    (states,) = result.state.clients
-    return jax.tree.map(lambda leaf: leaf[i], states)
+def client_state(result, tried, i):
+    """The state of a client, from that of its group."""
+    for (_, members), states in zip(
+        tried.problem.groups(tried.clients), result.state.clients, strict=True
+    ):
+        everyone = range(len(tried.clients)) if members is None else list(members)
+        if i in everyone:
+            return jax.tree.map(lambda leaf: leaf[everyone.index(i)], states)  # noqa: B023
+    raise LookupError(f"client {i} is in no group")

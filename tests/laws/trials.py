@@ -1,8 +1,11 @@
 """The tiny federation on which every method of the catalogue is held to the laws."""
 
+import dataclasses
 import functools
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 import fedloom as fl
@@ -20,6 +23,29 @@ class Trial(NamedTuple):
     problem: object
     clients: Clients
 
+    def turned(self, order: tuple[int, ...]) -> "Trial":
+        """The same federation with its clients in another order."""
+        problem, what_clients_have = self.problem, {}
+        for name in ("own", "bits"):
+            if isinstance(getattr(problem, name, None), tuple):
+                what_clients_have[name] = tuple(getattr(problem, name)[i] for i in order)
+        return Trial(
+            dataclasses.replace(problem, **what_clients_have),
+            from_arrays([self.clients.of(i) for i in order]),
+        )
+
+
+def undrawn(width: int) -> fl.models.Model:
+    """A network that begins the same whoever has it, so that no law depends on who that is."""
+    network = fl.models.MLP((width,))
+
+    def create(key, spec):
+        shapes = jax.eval_shape(lambda: network.init(key, spec))
+        waves = lambda s: jnp.sin(jnp.arange(1.0, s.size + 1, dtype=s.dtype)).reshape(s.shape)  # noqa: E731
+        return jax.tree.map(waves, shapes)
+
+    return fl.models.Pair(create, network.apply)
+
 
 @functools.cache
 def trial(kind: str) -> Trial:
@@ -31,6 +57,13 @@ def trial(kind: str) -> Trial:
     if kind == "composite":
         sparse = fl.problems.Logistic(l2=0.1, regulariser=fl.problems.L1(0.05))
         return Trial(sparse, from_arrays(rows))
+    if kind == "personal":  # two architectures, one of them quantised
+        own, bits = (undrawn(3), undrawn(2)) * 2, (2, 32) * 2
+        problem = fl.problems.Personal(fl.models.MLP((2,)), own, bits, keep=(-1,), l2=0.1)
+        return Trial(problem, from_arrays(rows))
+    if kind == "personal-alike":  # one architecture, two bit-widths
+        problem = fl.problems.Personal(fl.models.MLP((2,)), None, (2, 1) * 2, keep=(-1,), l2=0.1)
+        return Trial(problem, from_arrays(rows))
     raise NotImplementedError(f"no trial for problems of kind {kind!r}: add one here")
 
 
@@ -42,5 +75,19 @@ def run(entry: Entry, **options) -> fl.Result:
     return fl.simulate(algorithm, tried.problem, tried.clients, **settings | options)
 
 
-ALL = list(CATALOGUE.values())
+def wrapped(key: str, cls: type, **trial) -> Entry:
+    """A wrapper around a method, which must keep the laws as any method does."""
+    return Entry(key, cls, "wrappers", "", "", trial)
+
+
+_FEDAVG = fl.algorithms.FedAvg(lr=0.1, local_steps=3)
+_SCAFFOLD = fl.algorithms.Scaffold(lr=0.1, local_steps=3)
+_PRIVATE = {"clip": 0.1, "noise": 0.5}
+WRAPPED = (
+    wrapped("private fedavg", fl.algorithms.Private, inner=_FEDAVG, **_PRIVATE),
+    wrapped("private scaffold", fl.algorithms.Private, inner=_SCAFFOLD, at="client", **_PRIVATE),
+    wrapped("unreliable scaffold", fl.algorithms.Unreliable, inner=_SCAFFOLD, drop=0.3, late=0.3),
+)
+
+ALL = [*CATALOGUE.values(), *WRAPPED]
 KEYS = [entry.key for entry in ALL]

@@ -62,6 +62,10 @@ class Draws:
         count = min(self.batch_size, self.sizes[client])
         return np.asarray(_distinct(key, draws.domain(self.sizes[client]), count))
 
+    def batch(self, round, exchange, client):
+        """The rows that a client draws with the key of an exchange itself."""
+        return self.rows(keys.client(self.root, round, exchange, client), client)
+
     def batches(self, round, exchange, client, steps):
         """The rows of each local step."""
         key = keys.client(self.root, round, exchange, client)

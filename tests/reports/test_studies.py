@@ -138,6 +138,19 @@ def test_numbers_of_the_pictures_are_those_of_the_runs(folder):
     json.dumps(made, allow_nan=False)
 
 
+def test_a_run_folder_knows_the_sizes_of_personal_models(tmp_path):
+    own = (fl.models.MLP((4,)), fl.models.MLP((8,)))
+    problem = fl.problems.Personal(fl.models.MLP((2,)), own)
+    options = {"rounds": 1, "metrics": ("accuracy",)}
+    methods = {"quped": fl.algorithms.QuPeD(lr=0.1)}
+    fl.compare(methods, problem, studies.clients(2), out=tmp_path, **options)
+    (study,) = read([tmp_path])
+    made = {section.title: data for section, data in sections(study)}
+    (series,) = made["Sizes of the clients' models"]["series"]
+    # 6 features, 2 classes: weights and biases of one hidden layer, 4 bytes each
+    assert series["y"] == [4 * (6 * h + h + 2 * h + 2) for h in (4, 8)]
+
+
 def test_pictures_for_papers(folder, tmp_path, capsys):
     out = ["--out", str(tmp_path / "r.html"), "--pictures", str(tmp_path / "p")]
     assert main(["report", str(folder / "sparse"), *out]) == 0

@@ -11,6 +11,7 @@ from fedloom.experiments import comparing, running
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import Tracking, tracking
+from fedloom.reports import fairness, heat
 from fedloom.reports.curves import curves
 
 
@@ -28,7 +29,7 @@ def _handle(arguments: argparse.Namespace) -> int:
 
 
 def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int:
-    """Compare what the settings name; leaves the results and a picture in a folder."""
+    """Compare what the settings name; leaves the results and pictures in a folder."""
     clients, options = setup.clients(), setup.run.options()
     first = options.pop("seed")
 
@@ -38,7 +39,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
 
     metric = setup.compare.metric or next(iter(setup.run.metrics or setup.problem.metrics()))
     with (
-        running.run_folder(setup, out, resume=resume),
+        running.run_folder(setup, out, resume=resume) as folder,
         LiveTable(metric, setup.run.rounds) as table,
     ):
         comparison = comparing.compare(
@@ -48,6 +49,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
             seeds=range(first, first + setup.compare.seeds),
             metric=metric,
             out=out,
+            notes=folder.notes,
             watch=table.watch,
             tracked=tracked,
             **options,
@@ -55,18 +57,26 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
     if comparison.interrupted:
         print(f"kept in {out}; go on with `fedloom compare --resume {out}`")
         return 130
-    picture = out / "comparison.png"
-    curves(
-        comparison.results,
-        picture,
-        metrics=(comparison.metric,),
-        log=setup.compare.log,
-        title=setup.compare.title,
-    )
+    pictures = draw(comparison, setup, out)
     show(comparison, setup, format)
     if format != "json":
-        print(f"kept in {out}; picture: {picture}")
+        print(f"kept in {out}; pictures: {', '.join(pictures)}")
     return 0
+
+
+def draw(comparison: Comparison, setup: Settings, out: Path) -> list[str]:
+    """The metric against rounds, how each client fares, and the clients' weights if there are."""
+    results, title = comparison.results, setup.compare.title
+    metrics = (comparison.metric,)
+    curves(results, out / "comparison.png", metrics=metrics, log=setup.compare.log, title=title)
+    pictures = ["comparison.png"]
+    if metric := fairness.metric_of_clients(results, comparison.metric):
+        fairness.distribution(results, out / "distribution.png", metric=metric, title=title)
+        pictures.append("distribution.png")
+    if any(map(heat.shows_weights, results.values())):
+        heat.weights(results, out / "weights.png", title=title)
+        pictures.append("weights.png")
+    return pictures
 
 
 def show(comparison: Comparison, setup: Settings, format: str) -> None:

@@ -14,8 +14,9 @@ from fedloom.cli.output import show_json, show_table
 from fedloom.data import from_arrays
 from fedloom.engines.transcript import Exchange, transcript
 from fedloom.federation import Federation, assemble
+from fedloom.models import MLP
 from fedloom.parameters import parameters_of
-from fedloom.problems import Logistic
+from fedloom.problems import Logistic, Personal
 
 _CLIENTS, _DIMENSION = 10, 100
 
@@ -84,5 +85,12 @@ def _message(exchange: Exchange) -> dict[str, Any]:
 
 def _example(kind: str) -> Federation:
     """A federation of the stated size, for the shapes of messages only."""
+    if kind.startswith("personal"):
+        rows = (
+            np.zeros((8, _DIMENSION // 2 - 1)),
+            np.arange(8) % 2,
+        )  # two weights each, two biases
+        problem = Personal(MLP(hidden=()), bits=2, keep=())
+        return assemble(problem, from_arrays([rows] * _CLIENTS), 4, "float32")
     rows = (np.zeros((8, _DIMENSION)), np.arange(8) % 2)
     return assemble(Logistic(), from_arrays([rows] * _CLIENTS), 4, "float32")

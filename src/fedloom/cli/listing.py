@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fedloom.algorithms.catalogue import CATALOGUE as ALGORITHMS
+from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli.output import show_json, show_table
 from fedloom.data import CATALOGUE as DATASETS
 from fedloom.data import SCHEMES
@@ -15,7 +16,9 @@ Rows = list[dict[str, Any]]
 
 def add(verbs: Any) -> None:
     """Declare the verb."""
-    parser = verbs.add_parser("list", help="show algorithms, problems, datasets or partitions")
+    parser = verbs.add_parser(
+        "list", help="show algorithms, wrappers, problems, datasets or partitions"
+    )
     parser.add_argument("what", choices=sorted(_LISTS))
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.set_defaults(handle=_handle)
@@ -67,4 +70,5 @@ _LISTS: dict[str, Callable[[], Rows]] = {
     "problems": lambda: _classes(PROBLEMS),
     "datasets": _datasets,
     "partitions": lambda: _classes(SCHEMES),
+    "wrappers": lambda: _classes(WRAPPERS),
 }

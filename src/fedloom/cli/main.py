@@ -11,9 +11,21 @@ import sys
 from collections.abc import Sequence
 
 import fedloom
-from fedloom.cli import compare, demo, explain, listing, report, reproduce, run, schema, sweep
+from fedloom.cli import (
+    compare,
+    demo,
+    explain,
+    listing,
+    predict,
+    report,
+    reproduce,
+    run,
+    schema,
+    sweep,
+)
 from fedloom.errors import DivergedError, FedloomError
 
+_VERBS = (run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo)
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -24,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedloom {fedloom.__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for module in (run, compare, sweep, report, reproduce, listing, explain, schema, demo):
+    for module in _VERBS:
         module.add(verbs)
     return top
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.cli.output import bytes_text, show_json, show_table
+from fedloom.cli.prepared import show_preparation
 from fedloom.engines.result import Result
 from fedloom.errors import SettingsError
 from fedloom.experiments import running, settings
@@ -83,6 +84,7 @@ def _handle(arguments: argparse.Namespace) -> int:
             }
         )
     else:
+        show_preparation(result)
         show_result(result)
         print(f"kept in {out}")
     return 130 if result.status == "interrupted" else 0

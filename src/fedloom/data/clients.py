@@ -20,6 +20,7 @@ class Clients:
     labels: np.ndarray | None = None  # what the classes 0, 1, ... are called; None: a regression
     test: Rows | None = None
     test_sizes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
+    preparation: Any = None  # how raw tables became these rows, where they did
 
     def __post_init__(self) -> None:
         for i in np.flatnonzero(self.sizes == 0):

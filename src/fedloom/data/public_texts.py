@@ -29,7 +29,7 @@ TEXTS = (
                     ),
                 ),
                 read_shakespeare,
-                options=("length",),
+                options=("length", "roles"),
             ),
         ),
     ),

@@ -24,7 +24,7 @@ PADDING, UNKNOWN = 0, 1
 _FIRST_WORD = 2
 
 
-def read_shakespeare(path: Path, *, length: int = 50) -> Dataset:
+def read_shakespeare(path: Path, *, length: int = 50, roles: int | None = None) -> Dataset:
     """Every role's speeches, to predict each next character.
 
     The speeches of a role are joined by line ends and cut into rows of `length` characters. Row k
@@ -34,19 +34,23 @@ def read_shakespeare(path: Path, *, length: int = 50) -> Dataset:
     Args:
         path: Lines of JSON with `play`, `speaker` and `text`, plain or compressed.
         length: The number of characters in a row.
+        roles: How many roles to keep, those with the most to say; None: all.
     """
     check("shakespeare", "length", length, at_least(1))
-    roles: dict[str, list[str]] = collections.defaultdict(list)
+    check("shakespeare", "roles", roles, at_least(1).or_none("all"))
+    speeches: dict[str, list[str]] = collections.defaultdict(list)
     for number, line in enumerate(read_bytes(path).splitlines(), start=1):
         try:
             speech = json.loads(line)
-            roles[f"{speech['play']}/{speech['speaker']}"].append(speech["text"])
+            speeches[f"{speech['play']}/{speech['speaker']}"].append(speech["text"])
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{path}, line {number}: a line must be a JSON object with play, speaker and text; "
                 f"got {line[:40]!r} ({error!r}). Get a fresh copy of the file."
             ) from error
-    texts = {role: characters("\n".join(speeches)) for role, speeches in roles.items()}
+    texts = {role: characters("\n".join(lines)) for role, lines in speeches.items()}
+    loudest = sorted(texts, key=lambda role: len(texts[role]), reverse=True)[:roles]
+    texts = {role: texts[role] for role in texts if role in set(loudest)}
     rows = {role: (len(ids) - 1) // length for role, ids in texts.items() if len(ids) > length}
     if not rows:
         raise DataError(

@@ -6,6 +6,9 @@ standard deviation. Others belong to the federation as a whole: the objective on
 its gap, the distance of the hub's model to a known optimum (plain, or relative to the optimum's
 norm as "optimality"), its share of zeros, and the AUC over all clients' rows, which exists even
 where each client has one class only.
+
+Where a method has other models beside the one that it hands out, such as an average of its
+iterates, all of this is taken on them too, under names such as "average_accuracy".
 """
 
 import math
@@ -25,6 +28,9 @@ from fedloom.protocol import Algorithm
 Array = Any
 Tree = Any
 RowFunction = Callable[[Tree, Any], Array]  # (model, rows) -> a number for each row
+
+Raw = dict[str, Any]  # what was measured of one model
+_MAIN = ""  # the prefix of the metrics of the model that the hub hands out
 
 NEED_OPTIMUM = ("gap", "distance", "optimality")
 OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
@@ -89,27 +95,45 @@ def measure(
     clients: tuple[Tree, ...],
     plan: Plan,
     wanted: Wanted,
-) -> dict[str, Any]:
-    """The raw numbers of an evaluation, as one program."""
+) -> dict[str, Raw]:
+    """The raw numbers of an evaluation, as one program; one entry a model of the hub."""
     fed = federation.fed
-    model = algorithm.model(hub, fed)
+    models = {_MAIN: algorithm.model(hub, fed)} | {
+        f"{name}_": model for name, model in algorithm.other_models(hub, fed).items()
+    }
+    return {
+        prefix: _measure_model(algorithm, federation, model, clients, plan, wanted)
+        for prefix, model in models.items()
+    }
 
+
+def _measure_model(
+    algorithm: Algorithm,
+    federation: Federation,
+    model: Array,
+    clients: tuple[Tree, ...],
+    plan: Plan,
+    wanted: Wanted,
+) -> Raw:
     def of(group: Group, state: Tree) -> dict[str, Array]:
         store = group.train if group.test is None else group.test
 
         def at_client(f: Any, index: Array, client: Tree) -> dict[str, Array]:
             deployed = algorithm.deployed(model, client, f)
-            arrays = f.layout.unravel(deployed)
+            layout, problem = f.layout, group.problem
+            if algorithm.takes == "personal":  # deployed is the client's own network
+                layout, problem = f.own.layout, f.own.problem
+            arrays = layout.unravel(deployed)
             batch = store.share(index).everything()
             out = {
                 name: batch.mean(metric.of_rows(arrays, batch.rows).astype(deployed.dtype))
-                for name, metric in wanted.at(group.problem).items()
+                for name, metric in wanted.at(problem).items()
             }
             if "auc" in wanted.of_the_whole:
                 labels = batch.rows.y
                 if batch.counts is not None:
                     labels = jnp.where(batch.counts, labels, -1)
-                out |= {"scores": group.problem.predict(arrays, batch.rows.x), "labels": labels}
+                out |= {"scores": problem.predict(arrays, batch.rows.x), "labels": labels}
             if {"objective", "gap"} & set(wanted.of_the_whole):
                 out["value"] = f.full_value(model)
             return out
@@ -119,29 +143,51 @@ def measure(
     groups = tuple(
         of(group, state) for group, state in zip(federation.groups, clients, strict=True)
     )
-    return {"groups": groups, "model": model, "regularisation": fed.regularisation(model)}
+    regularisation = federation.fed.regularisation(model)
+    return {"groups": groups, "model": model, "regularisation": regularisation}
 
 
 def per_client(
-    raw: dict[str, Any], federation: Federation, wanted: Wanted
+    raws: dict[str, Raw], federation: Federation, wanted: Wanted
 ) -> dict[str, np.ndarray]:
     """Each client's value of each metric, in the order of the clients; nan where it has no rows."""
-    table = {name: np.full(federation.fed.n, np.nan) for name in wanted.of_clients}
-    for group, out in zip(federation.groups, raw["groups"], strict=True):
-        sizes = (group.train if group.test is None else group.test).sizes
-        for name, values in table.items():
-            values[_members(group)] = np.where(sizes > 0, np.asarray(out[name], float), np.nan)
+    table = {
+        prefix + name: np.full(federation.fed.n, np.nan)
+        for prefix in raws
+        for name in wanted.of_clients
+    }
+    for prefix, raw in raws.items():
+        for group, out in zip(federation.groups, raw["groups"], strict=True):
+            sizes = (group.train if group.test is None else group.test).sizes
+            for name in wanted.of_clients:
+                values = np.where(sizes > 0, np.asarray(out[name], float), np.nan)
+                table[prefix + name][_members(group)] = values
     return table
 
 
 def summarise(
-    raw: dict[str, Any],
+    raws: dict[str, Raw],
     clients: Mapping[str, np.ndarray],
     federation: Federation,
     wanted: Wanted,
     optimum: Optimum | None,
 ) -> dict[str, float]:
     """One row of the history."""
+    row: dict[str, float] = {}
+    for prefix, raw in raws.items():
+        own = {name: clients[prefix + name] for name in wanted.of_clients}
+        summary = _summarise_model(raw, own, federation, wanted, optimum)
+        row |= {prefix + name: value for name, value in summary.items()}
+    return row
+
+
+def _summarise_model(
+    raw: Raw,
+    clients: Mapping[str, np.ndarray],
+    federation: Federation,
+    wanted: Wanted,
+    optimum: Optimum | None,
+) -> dict[str, float]:
     row: dict[str, float] = {}
     for name, metric in wanted.at(federation.fed.problem).items():
         row |= spread(name, clients[name], metric.larger_is_better)

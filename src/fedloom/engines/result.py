@@ -121,14 +121,25 @@ class Result:
         write_text(folder / "result.json", json.dumps(about, indent=2) + "\n")
 
 
-def load(path: str | Path) -> Result:
-    """Read a saved result. States come back with the same fields, without their classes."""
+def load(path: str | Path) -> Any:
+    """Read a saved result, or the file of a packed model (`fl.deploy.Deployed`).
+
+    The states of a result come back with the same fields, without their classes.
+    """
+    folder = Path(path)
+    if folder.is_file():
+        from fedloom.deploy.deployed import load as load_model
+
+        return load_model(folder)
+    return _load_result(folder)
+
+
+def _load_result(folder: Path) -> Result:
     import polars as pl
 
-    folder = Path(path)
     try:
         about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise DataError(
             f"{folder} holds no saved result: result.json is missing. Give the folder of a "
             f"finished run; `fedloom run --resume` ends one that was interrupted."

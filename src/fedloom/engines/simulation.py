@@ -13,7 +13,7 @@ import numpy as np
 
 from fedloom.data import holdings
 from fedloom.data.clients import Clients
-from fedloom.engines import block, evaluation, keys, wire
+from fedloom.engines import block, evaluation, keys, privacy, wire
 from fedloom.engines.block import State
 from fedloom.engines.placement import SMALL_MODEL, place, plan_for
 from fedloom.engines.progress import Progress
@@ -22,7 +22,7 @@ from fedloom.engines.result import Result, to_host
 from fedloom.errors import DivergedError, ParameterError
 from fedloom.federation import assemble
 from fedloom.problems.base import Problem
-from fedloom.problems.regularisers import Zero
+from fedloom.problems.regularisers import Zero, is_constraint
 from fedloom.protocol import Algorithm
 
 Tree = Any
@@ -62,6 +62,7 @@ class Simulation:
         self.bytes_down = self.bytes_up = 0
         self.seconds = 0.0
         self.status = "unfinished"
+        self.spent = privacy.ledger(algorithm, federation)
         self.about: dict[str, Any] = {
             "algorithm": repr(algorithm),
             "problem": repr(problem),
@@ -69,7 +70,10 @@ class Simulation:
             "batch_size": batch_size,
             "seed": seed,
             "precision": precision,
+            **privacy.statement(algorithm),
         }
+        if clients.preparation is not None:
+            self.about["preparation"] = clients.preparation.as_dict()
 
     def know(self, optimum: Any) -> None:
         """Choose the metrics; those of a known optimum need its vector and value."""
@@ -117,6 +121,7 @@ class Simulation:
         other = copy.copy(self)
         other.algorithm, other.root = algorithm, keys.root(seed)
         other.about = self.about | {"algorithm": repr(algorithm), "seed": seed}
+        other.spent = privacy.ledger(algorithm, self.federation)
         other.rows, other.info = [], []
         return other
 
@@ -250,7 +255,7 @@ class Simulation:
         }
         row |= evaluation.summarise(
             raw, self.client_metrics, self.federation, self.wanted, self.optimum
-        )
+        ) | self.spent(self.state.round)
         self.rows.append(row)
         self.info.append(info)
         if self.on_evaluation is not None:
@@ -263,14 +268,20 @@ class Simulation:
 
 
 def _check_fit(algorithm: Algorithm, problem: Problem) -> None:
-    if algorithm.takes != problem.kind:
+    if algorithm.takes not in (problem.kind, *problem.also):
         raise ParameterError(
             f"{type(algorithm).__name__} is for {algorithm.takes} problems, and "
             f"{type(problem).__name__} is a {problem.kind} one. "
             f"`fedloom list algorithms` says which methods are for which problems."
         )
-    if not algorithm.takes_regulariser and not isinstance(problem.regulariser, Zero):
-        name = type(algorithm).__name__
+    name = type(algorithm).__name__
+    if algorithm.takes_constraint and not is_constraint(problem.regulariser):
+        raise ParameterError(
+            f"{name} takes constraints (Box, Ball, Simplex) as the problem's regulariser; got "
+            f"{problem.regulariser!r}. Use one of these, or remove it."
+        )
+    heeds = algorithm.takes_regulariser or algorithm.takes_constraint
+    if not heeds and not isinstance(problem.regulariser, Zero):
         raise ParameterError(
             f"{name} takes no regulariser, and would ignore {problem.regulariser!r}. "
             f"Remove it from the problem, or choose a method of the composite family."

@@ -22,6 +22,7 @@ class Exchange(NamedTuple):
     conditional: bool  # whether it may be left out
     down: dict[str, int]  # bytes of each array that the hub sends to a client
     up: dict[str, int]  # bytes of each array that a client sends back
+    uniform: bool = False  # whether the cohort was drawn uniformly without replacement
 
 
 def transcript(
@@ -43,6 +44,7 @@ def transcript(
                     request.when is not True,
                     _sizes(request.message),
                     _sizes(one),
+                    request.to.uniform,
                 )
             )
             return replies

@@ -10,6 +10,8 @@ from typing import Any
 
 from fedloom import models, problems
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.algorithms.personal.quantisation import Quantisation
+from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError
 from fedloom.experiments.places import Place
@@ -23,6 +25,7 @@ PROBLEMS: Registry = {
     "multinomial": problems.Multinomial,
     "least_squares": problems.LeastSquares,
     "supervised": problems.Supervised,
+    "personal": problems.Personal,
 }
 REGULARISERS: Registry = {
     "zero": problems.Zero,
@@ -35,7 +38,7 @@ REGULARISERS: Registry = {
     "simplex": problems.Simplex,
     "sum": problems.Sum,
 }
-MODELS: Registry = {"mlp": models.MLP, "cnn": models.CNN}
+MODELS: Registry = models.REGISTRY
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
 # A parameter that is itself an object is a table of its own, with the key of its class in `kind`.
@@ -43,12 +46,23 @@ NESTED: Mapping[str, Registry] = {
     "regulariser": REGULARISERS,
     "parts": REGULARISERS,
     "model": MODELS,
+    "own": MODELS,
 }
+# These have one class only, so that their tables need no key.
+PLAIN: Mapping[str, type] = {"quantise": Quantisation}
 
 
 def algorithm(table: dict[str, Any], place: Place) -> Algorithm:
     """The method of an [algorithm] table."""
     return build(ALGORITHMS, table, place, tag="key")
+
+
+def wrapped(method: Algorithm, tables: Any, place: Place) -> Algorithm:
+    """The method inside the wrappers of [[wrapper]] tables, each around the ones before it."""
+    for table in tables if isinstance(tables, list) else [tables]:
+        inside = {**table, "inner": method} if isinstance(table, dict) else table
+        method = build(WRAPPERS, inside, place, tag="kind")
+    return method
 
 
 def problem(table: dict[str, Any], place: Place) -> problems.Problem:
@@ -99,6 +113,8 @@ def _value(name: str, value: Any, place: Place) -> Any:
         return build(NESTED[name], value, place, tag="kind")
     if name in NESTED and isinstance(value, list):
         return tuple(build(NESTED[name], entry, place, tag="kind") for entry in value)
+    if name in PLAIN and isinstance(value, dict):
+        return construct(PLAIN[name], value, place)
     return value
 
 
@@ -113,6 +129,8 @@ def describe(made: Any, registry: Registry | None = None, tag: str = "kind") -> 
             value = [describe(entry, NESTED[field.name]) for entry in value]
         elif field.name in NESTED and value is not None:
             value = describe(value, NESTED[field.name])
+        elif field.name in PLAIN and value is not None:
+            value = describe(value)
         if value is not None:  # TOML has no null: a missing key says the same
             table[field.name] = value
     return table

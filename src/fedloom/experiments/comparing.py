@@ -64,6 +64,7 @@ def compare(
     seeds: Sequence[int] = (0,),
     metric: str | None = None,
     out: str | Path | None = None,
+    notes: Mapping[str, Any] | None = None,
     watch: Watch = lambda name, seed: None,
     tracked: Callable[[str, int], Tracking] = lambda name, seed: nullcontext(),
     **options: Any,
@@ -77,6 +78,7 @@ def compare(
         seeds: Every method runs once for each of them.
         metric: What is compared; None: the first metric.
         out: A folder in which every run is kept; what is there already is not run again.
+        notes: What every kept result shall say about itself, beside what it says anyway.
         watch: Called before each run, with the method's name and the seed; returns who shall be
             told how the run goes on.
         tracked: Called before each run likewise; what it returns is open during the run and is
@@ -98,7 +100,7 @@ def compare(
                     if out is None:
                         result = simulate(algorithm, problem, clients, **of_run)
                     else:
-                        folder = RunFolder(place(Path(out), name, seed))
+                        folder = RunFolder(place(Path(out), name, seed), notes or {})
                         result = folder.go_on(algorithm, problem, clients, **of_run)
             except DivergedError as error:
                 result = error.result
@@ -123,6 +125,8 @@ def _row(name: str, runs: list[Result], metric: str, target: float | None) -> di
         "bytes down": int(statistics.fmean(run.final["bytes_down"] for run in runs)),
         "seconds": statistics.fmean(run.final["seconds"] for run in runs),
     }
+    if "epsilon" in runs[0].final:
+        row["epsilon"] = runs[0].final["epsilon"]
     if target is not None:
         reached = [_reached(run, metric, target) for run in runs]
         known = [row for row in reached if row is not None]
@@ -141,7 +145,7 @@ def _row(name: str, runs: list[Result], metric: str, target: float | None) -> di
 
 def falls(metric: str) -> bool:
     """Whether a smaller value of the metric is the better one."""
-    return metric.split("_")[0] in _SMALLER_IS_BETTER
+    return not set(metric.split("_")).isdisjoint(_SMALLER_IS_BETTER)
 
 
 def _reached(run: Result, metric: str, target: float) -> dict[str, float] | None:

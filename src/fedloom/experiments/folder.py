@@ -14,10 +14,13 @@ import dataclasses
 import importlib.metadata
 import json
 import platform
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from fedloom import deploy
 from fedloom.data.clients import Clients
 from fedloom.engines import checkpoint
 from fedloom.engines.result import Result, load
@@ -35,6 +38,7 @@ class RunFolder(NamedTuple):
     """Where a run is kept."""
 
     path: Path
+    notes: Mapping[str, Any] = MappingProxyType({})  # what the result shall say about itself
 
     @property
     def _checkpoint(self) -> Path:
@@ -74,6 +78,9 @@ class RunFolder(NamedTuple):
         except DivergedError as error:
             self.finish(error.result)
             raise
+        if problem.kind == "personal":
+            own = deploy.take_all(algorithm, problem, clients, result)
+            result.about["sizes"] = [model.sizes.packed for model in own]  # bytes
         self.finish(result)
         return result
 
@@ -83,7 +90,8 @@ class RunFolder(NamedTuple):
 
     def finish(self, result: Result) -> None:
         """Write the result; only then is the checkpoint no longer needed."""
-        result = dataclasses.replace(result, about=result.about | {"versions": versions()})
+        notes = {**self.notes, "versions": versions()}
+        result = dataclasses.replace(result, about=result.about | notes)
         self.keep(result)
         result.fill(self.path)
         self._checkpoint.unlink()

@@ -41,8 +41,9 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
             f"{out} is not empty. Choose another --out, or go on with what is in it: "
             f"--resume {out}."
         )
-    folder = RunFolder(out)
-    folder.write_settings(settings.place.text, settings.resolved())
+    resolved = settings.resolved()
+    folder = RunFolder(out, {"settings": resolved})
+    folder.write_settings(settings.place.text, resolved)
     try:
         yield folder
     except DivergedError:

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.data import SCHEMES
 from fedloom.experiments import building
 from fedloom.experiments.settings import CompareSettings, RunSettings, SweepSettings
@@ -17,6 +18,10 @@ def schema() -> Schema:
         "seed": {"type": "integer", "minimum": 0},
         "test_fraction": {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
     }
+    wrapper = _choice(WRAPPERS)
+    for option in wrapper["oneOf"]:
+        del option["properties"]["inner"]  # it is the method of the file
+        option["required"].remove("inner")
     sweep = _table(SweepSettings)
     sweep["properties"]["over"] = {"type": "object"}
     return {
@@ -28,6 +33,7 @@ def schema() -> Schema:
             "partition": _choice(SCHEMES, tag="scheme", extra=dividing),
             "problem": _choice(building.PROBLEMS),
             "algorithm": {"anyOf": [method, {"type": "array", "items": method, "minItems": 1}]},
+            "wrapper": {"anyOf": [wrapper, {"type": "array", "items": wrapper}]},
             "run": _table(RunSettings),
             "compare": _table(CompareSettings),
             "sweep": sweep,
@@ -60,7 +66,7 @@ def _table(cls: type) -> Schema:
 
 
 def _field(field: dataclasses.Field) -> Schema:
-    if field.name in building.NESTED:
+    if field.name in building.NESTED or field.name in building.PLAIN:
         inner = {"type": "object"}
         return {"anyOf": [inner, {"type": "array", "items": inner}]}
     if not field.metadata:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import ParameterError
 from fedloom.hints import closest
 from fedloom.parameters import check, positive
@@ -81,11 +82,7 @@ def apply(
     for key, value in setting.items():
         owner = _owner(key, name, algorithm, problem)
         changes[id(owner)][key.rpartition(".")[2]] = value
-    changed = [
-        dataclasses.replace(made, **changes[id(made)])  # type: ignore[type-var]
-        for made in (algorithm, problem)
-    ]
-    return changed[0], changed[1]  # type: ignore[return-value]
+    return _changed(algorithm, changes[id(algorithm)]), _changed(problem, changes[id(problem)])
 
 
 def _owner(key: str, name: str, algorithm: Algorithm, problem: Problem) -> Any:
@@ -96,7 +93,18 @@ def _owner(key: str, name: str, algorithm: Algorithm, problem: Problem) -> Any:
 
 
 def _fields(made: Any) -> set[str]:
-    return {field.name for field in dataclasses.fields(made)}
+    """The fields of an object; those of a wrapped method are its wrapper's too."""
+    own = {field.name for field in dataclasses.fields(made)}
+    return own - {"inner"} | _fields(made.inner) if isinstance(made, Wrapper) else own
+
+
+def _changed(made: Any, changes: dict[str, Any]) -> Any:
+    own = {field.name for field in dataclasses.fields(made)}
+    here = {name: value for name, value in changes.items() if name in own}
+    inside = {name: value for name, value in changes.items() if name not in own}
+    if inside:
+        here["inner"] = _changed(made.inner, inside)
+    return dataclasses.replace(made, **here)
 
 
 def _listed(field: str, values: Values) -> list[Any]:

@@ -4,10 +4,13 @@
     [partition]    scheme, and its parameters: who holds what
     [problem]      kind, and its parameters: what is optimised
     [algorithm]    key, and its parameters: how; [[algorithm]] several times to compare methods
+    [[wrapper]]    kind, and its parameters: private or unreliable clients, around every method
     [run]          rounds, batch size, seed, ...
     [compare]      seeds, metric, target, ...
     [sweep]        search, validation, ..., and in [sweep.over] the values of each field
 
+Data of your own have `sites`, a folder or pattern with a file for each site, and `label`; they are
+divided already, so there is no [partition].
 The data named "synthetic" are made, not read, and come with their division over clients.
 """
 
@@ -17,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import data
+from fedloom.algorithms.wrappers.base import innermost
 from fedloom.data.clients import Clients
 from fedloom.errors import SettingsError
 from fedloom.experiments import building
@@ -34,10 +38,11 @@ from fedloom.parameters import (
     param,
     parametrised,
 )
+from fedloom.preparation import SiteFiles
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
-_TABLES = ("data", "partition", "problem", "algorithm", "run", "compare", "sweep")
+_TABLES = ("data", "partition", "problem", "algorithm", "wrapper", "run", "compare", "sweep")
 _NEEDED = ("data", "problem", "algorithm")
 _MADE = "synthetic"
 _batch_rule = Rule(
@@ -125,7 +130,7 @@ class Settings(NamedTuple):
     def resolved(self) -> dict[str, Any]:
         """The tables with overrides applied and defaults filled in; they parse to the same."""
         methods = [
-            {"name": name, **building.describe(method, building.ALGORITHMS, tag="key")}
+            {"name": name, **building.describe(innermost(method), building.ALGORITHMS, tag="key")}
             for name, method in self.algorithms.items()
         ]
         return self.tables | {
@@ -139,10 +144,12 @@ class Settings(NamedTuple):
     def clients(self) -> Clients:
         """Load the data and divide them."""
         loading = dict(self.tables["data"])
+        if "sites" in loading:
+            return self._site_files().clients()
         source = loading.pop("name", None) or loading.pop("path", None)
         place = self.place / "data"
         if source is None:
-            raise place.error("needs name or path. Add name = 'digits'.")
+            raise place.error("needs name, path or sites. Add name = 'digits'.")
         try:
             if source == _MADE:
                 return data.synthetic(**loading)
@@ -153,6 +160,13 @@ class Settings(NamedTuple):
         options = {key: dividing.pop(key) for key in ("seed", "test_fraction") if key in dividing}
         scheme = building.scheme(dividing, self.place / "partition")
         return data.partition(dataset, scheme, **options)
+
+    def _site_files(self) -> SiteFiles:
+        if "partition" in self.tables:
+            raise (self.place / "partition").error(
+                "files of sites are divided already. Remove this table, or put a name in [data]."
+            )
+        return building.construct(SiteFiles, self.tables["data"], self.place / "data")
 
 
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
@@ -201,7 +215,10 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
     return Settings(
         tables,
         place,
-        _algorithms(tables["algorithm"], place / "algorithm"),
+        {
+            name: building.wrapped(method, tables.get("wrapper", []), place / "wrapper")
+            for name, method in _algorithms(tables["algorithm"], place / "algorithm").items()
+        },
         building.problem(tables["problem"], place / "problem"),
         building.construct(RunSettings, tables.get("run", {}), place / "run"),
         building.construct(CompareSettings, tables.get("compare", {}), place / "compare"),

@@ -2,5 +2,29 @@
 
 from fedloom.models.base import Model, Pair
 from fedloom.models.networks import CNN, MLP
+from fedloom.models.published import CNN1, CNN2, EmbeddingBag, ResNet
+from fedloom.models.recurrent import GRU
 
-__all__ = ["CNN", "MLP", "Model", "Pair"]
+# By the keys that settings files and packed models use.
+REGISTRY: dict[str, type[Model]] = {
+    "mlp": MLP,
+    "cnn": CNN,
+    "cnn1": CNN1,
+    "cnn2": CNN2,
+    "gru": GRU,
+    "resnet": ResNet,
+    "embedding_bag": EmbeddingBag,
+}
+
+__all__ = [
+    "CNN",
+    "CNN1",
+    "CNN2",
+    "GRU",
+    "MLP",
+    "REGISTRY",
+    "EmbeddingBag",
+    "Model",
+    "Pair",
+    "ResNet",
+]

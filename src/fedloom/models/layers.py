@@ -30,15 +30,27 @@ def conv_init(key: Array, size: int, inputs: int, outputs: int, dtype: str) -> d
     return dense_init(key, size * size * inputs, outputs, dtype)
 
 
-def conv(weights: Array, x: Array, size: int, padding: int) -> Array:
+def conv(weights: Array, x: Array, size: int, padding: int, stride: int = 1) -> Array:
     """Convolution without bias of images (rows, height, width, channels)."""
     x = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     rows, height, width, channels = x.shape
-    height, width = height - size + 1, width - size + 1
-    shifts = [x[:, i : i + height, j : j + width] for i in range(size) for j in range(size)]
+    down, right = height - size + 1, width - size + 1
+    shifts = [
+        x[:, i : i + down : stride, j : j + right : stride]
+        for i in range(size)
+        for j in range(size)
+    ]
     patches = shifts[0] if size == 1 else jnp.concatenate(shifts, axis=-1)
     product = patches.reshape(-1, size * size * channels) @ weights
-    return product.reshape(rows, height, width, -1)
+    return product.reshape(rows, *patches.shape[1:3], -1)
+
+
+def group_norm(x: Array, groups: int, floor: float = 1e-5) -> Array:
+    """Each image with mean 0 and variance 1 in each group of channels."""
+    parts = x.reshape(*x.shape[:3], groups, -1)
+    centred = parts - parts.mean((1, 2, 4), keepdims=True)
+    variance = (centred * centred).mean((1, 2, 4), keepdims=True)
+    return (centred * jax.lax.rsqrt(variance + floor)).reshape(x.shape)
 
 
 def _windows(x: Array) -> Array:

@@ -22,16 +22,29 @@ _widths = Rule(
 )
 
 
-def _dense_stack(key: Array, widths: list[int], dtype: str) -> list[dict[str, Array]]:
+def dense_stack(key: Array, widths: list[int], dtype: str) -> list[dict[str, Array]]:
+    """Dense layers from each width to the next."""
     keys = jax.random.split(key, len(widths) - 1)
     pairs = itertools.pairwise(widths)
     return [layers.dense_init(k, a, b, dtype) for k, (a, b) in zip(keys, pairs, strict=True)]
 
 
-def _dense_stack_apply(stack: list[dict[str, Array]], x: Array) -> Array:
+def dense_stack_apply(stack: list[dict[str, Array]], x: Array) -> Array:
+    """Dense layers with relu between them."""
     for arrays in stack[:-1]:
         x = jax.nn.relu(layers.dense(arrays, x))
     return layers.dense(stack[-1], x)
+
+
+def image_shape(model: Model, spec: Spec) -> tuple[int, int, int]:
+    """Height, width and channels of the rows."""
+    if len(spec.features) != 3:
+        raise DataError(
+            f"{type(model).__name__} needs images of shape (height, width, channels); rows have "
+            f"shape {spec.features}. Reshape x, or use MLP."
+        )
+    height, width, channels = spec.features
+    return height, width, channels
 
 
 @parametrised
@@ -43,11 +56,11 @@ class MLP(Model):
     def init(self, key: Array, spec: Spec) -> Tree:
         """He-uniform weights and zero biases."""
         widths = [math.prod(spec.features), *self.hidden, spec.classes or 1]
-        return _dense_stack(key, widths, spec.dtype)
+        return dense_stack(key, widths, spec.dtype)
 
     def apply(self, arrays: Tree, x: Array) -> Array:
         """One score for each class, or one value."""
-        return _dense_stack_apply(arrays, x.reshape(x.shape[0], -1))
+        return dense_stack_apply(arrays, x.reshape(x.shape[0], -1))
 
 
 @parametrised
@@ -61,12 +74,7 @@ class CNN(Model):
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """He-uniform weights and zero biases."""
-        if len(spec.features) != 3:
-            raise DataError(
-                f"CNN needs images of shape (height, width, channels); rows have shape "
-                f"{spec.features}. Reshape x, or use MLP."
-            )
-        height, width, before = spec.features
+        height, width, before = image_shape(self, spec)
         dense_key, *conv_keys = jax.random.split(key, len(self.channels) + 1)
         shrink = 2 * self.padding - self.kernel + 1
         convolutions = []
@@ -74,10 +82,10 @@ class CNN(Model):
             convolutions.append(layers.conv_init(conv_key, self.kernel, before, after, spec.dtype))
             height, width, before = (height + shrink) // 2, (width + shrink) // 2, after
         widths = [height * width * before, *self.hidden, spec.classes or 1]
-        return {"conv": convolutions, "dense": _dense_stack(dense_key, widths, spec.dtype)}
+        return {"conv": convolutions, "dense": dense_stack(dense_key, widths, spec.dtype)}
 
     def apply(self, arrays: Tree, x: Array) -> Array:
         """One score for each class, or one value."""
         for convolution in arrays["conv"]:
             x = layers.conv_pool(convolution, x, self.kernel, self.padding)
-        return _dense_stack_apply(arrays["dense"], x.reshape(x.shape[0], -1))
+        return dense_stack_apply(arrays["dense"], x.reshape(x.shape[0], -1))

@@ -2,6 +2,7 @@
 
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.linear import LeastSquares, Logistic, Multinomial
+from fedloom.problems.personal import Personal
 from fedloom.problems.regularisers import (
     L1,
     Ball,
@@ -27,6 +28,7 @@ __all__ = [
     "Metric",
     "Multinomial",
     "NuclearNorm",
+    "Personal",
     "Problem",
     "Regulariser",
     "Simplex",

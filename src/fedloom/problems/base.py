@@ -32,6 +32,7 @@ class Problem:
 
     __parametrised__: ClassVar[bool] = True
     kind: ClassVar[str] = "smooth"  # algorithms that take this kind fit
+    also: ClassVar[tuple[str, ...]] = ()  # and those of these kinds, which see a part of it
     l2: float
     regulariser: Regulariser
     weights: str

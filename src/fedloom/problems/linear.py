@@ -134,15 +134,19 @@ class LeastSquares(Problem):
 
 
 def cross_entropy(scores: Array, labels: Array) -> Array:
-    """-log softmax(scores)[label], row by row."""
-    chosen = jnp.take_along_axis(scores, labels[:, None], axis=-1)[:, 0]
-    return jax.nn.logsumexp(scores, axis=-1) - chosen
+    """-log softmax(scores)[label], row by row; the mean over a row that has several labels."""
+    chosen = jnp.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
+    return _by_row(jax.nn.logsumexp(scores, axis=-1) - chosen)
+
+
+def _by_row(values: Array) -> Array:
+    return values if values.ndim == 1 else values.reshape(values.shape[0], -1).mean(-1)
 
 
 def accuracy(problem: Problem) -> Metric:
-    """The share of rows whose largest score is at the label."""
+    """The share of labels at which the largest score is."""
 
     def correct(model: Tree, rows: Rows) -> Array:
-        return problem.predict(model, rows.x).argmax(-1) == rows.y
+        return _by_row(problem.predict(model, rows.x).argmax(-1) == rows.y)
 
     return Metric(correct, larger_is_better=True)

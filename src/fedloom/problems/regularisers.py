@@ -215,3 +215,10 @@ class Sum(Regulariser):
         for part in self.parts:
             model = part.prox(model, step)
         return model
+
+
+def is_constraint(regulariser: Regulariser) -> bool:
+    """Whether g is the indicator of a set, the whole space included."""
+    if isinstance(regulariser, Sum):
+        return all(map(is_constraint, regulariser.parts))
+    return isinstance(regulariser, Zero | _Constraint)

@@ -153,10 +153,10 @@
   function sizes(data) {
     const traces = data.series.map((series, i) => ({
       type: "bar", name: safe(series.name), x: data.clients.map(safe), y: series.y, marker: { color: colour(i) },
-      hovertemplate: "%{x}: %{y:.4s}<extra>%{fullData.name}</extra>",
+      hovertemplate: "%{x}: %{y:.4s}B<extra>%{fullData.name}</extra>",
     }));
     return [traces, {
-      barmode: "group", hovermode: "closest", yaxis: { title: "Size of the model", exponentformat: "SI" },
+      barmode: "group", hovermode: "closest", yaxis: { title: "Size of the model", exponentformat: "SI", ticksuffix: "B" },
       xaxis: { type: "category", showgrid: false, showticklabels: data.clients.length <= MANY / 2 },
     }];
   }

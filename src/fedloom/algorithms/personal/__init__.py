@@ -1,0 +1,81 @@
+"""Personal: every client its own model, which may be small and quantised."""
+
+from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.personal.local_training import LocalTraining
+from fedloom.algorithms.personal.mutual_learning import MutualLearning
+from fedloom.algorithms.personal.per_fedavg import PerFedAvg
+from fedloom.algorithms.personal.pfedme import PFedMe
+from fedloom.algorithms.personal.quantisation import Quantisation
+from fedloom.algorithms.personal.quantized_training import QuantizedTraining
+from fedloom.algorithms.personal.quped import QuPeD
+from fedloom.algorithms.personal.qupel import QuPeL
+
+_QUPED = "Ozkara, Singh, Data, Diggavi, NeurIPS 2021"
+_BITS = Quantisation(pull=0.05, centre_lr=0.01, freeze_after=4)
+_COMMON = {"lr": 0.1, "local_steps": 3, "cohort": 3}
+
+ENTRIES = (
+    Entry(
+        "quped",
+        QuPeD,
+        "personal",
+        f"{_QUPED}, Algorithm 2",
+        "min_{x_i,c_i,w}  mean_i (1-lp)(f_i(x_i) + f_i(Q_{c_i}(x_i))) + lambda R(x_i,c_i) "
+        "+ lp (KD_i(x_i,w) + KD_i(Q_{c_i}(x_i),w))",
+        _COMMON | {"quantise": _BITS, "decay": 0.9},
+        "personal",
+    ),
+    Entry(
+        "qupel",
+        QuPeL,
+        "personal",
+        f"{_QUPED}, Algorithm 3",
+        "min_{x_i,c_i,w}  mean_i f_i(x_i) + f_i(Q_{c_i}(x_i)) + lambda R(x_i,c_i) "
+        "+ (lp/2)(|x_i - w|^2 + |Q_{c_i}(x_i) - w|^2)",
+        _COMMON | {"quantise": _BITS},
+        "personal-alike",
+    ),
+    Entry(
+        "quantized_training",
+        QuantizedTraining,
+        "personal",
+        f"{_QUPED}, Algorithm 1",
+        "min_{x_i,c_i}  f_i(x_i) + f_i(Q_{c_i}(x_i)) + lambda R(x_i,c_i), at each client alone",
+        _COMMON | {"quantise": _BITS, "optimiser": "adam"},
+        "personal",
+    ),
+    Entry(
+        "local_training",
+        LocalTraining,
+        "personal",
+        "stochastic gradient descent",
+        "min_{x_i}  f_i(x_i), at each client alone",
+        _COMMON | {"decay": 0.9},
+        "personal",
+    ),
+    Entry(
+        "mutual_learning",
+        MutualLearning,
+        "personal",
+        "Shen et al., 2020",
+        "x_i and w teach each other by their outputs",
+        _COMMON,
+        "personal",
+    ),
+    Entry(
+        "pfedme",
+        PFedMe,
+        "personal",
+        "Dinh, Tran, Nguyen, NeurIPS 2020",
+        "min_w  sum_i a_i min_x f_i(x) + (penalty/2) |x - w|^2",
+        _COMMON | {"penalty": 2.0, "outer_lr": 0.1, "inner_steps": 2},
+    ),
+    Entry(
+        "per_fedavg",
+        PerFedAvg,
+        "personal",
+        "Fallah, Mokhtari, Ozdaglar, NeurIPS 2020",
+        "min_w  sum_i a_i f_i(w - personal_lr f_i'(w))",
+        _COMMON | {"personal_lr": 0.05},
+    ),
+)

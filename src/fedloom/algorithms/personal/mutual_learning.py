@@ -1,0 +1,86 @@
+"""Federated mutual learning: a private model and a travelling one teach each other.
+
+Shen, Zhang, Jia, Zhang, Huang, Zhou, Kuang, Wu, Wu. 2020 (FML).
+
+    hub         w to a cohort
+    client i    w_i = w;  K times, on one batch, both gradients at the old models:
+                x_i <- x_i - lr [ (1 - a) f_i'(x_i) + a KL'( s_w || s_x ) ]
+                w_i <- w_i - lr [ (1 - b) f_i'(w_i) + b KL'( s_x || s_w ) ]
+    hub         w <- the average of the w_i
+
+In each divergence the other model's outputs are fixed targets. The private models may be of any
+architecture.
+
+Paper            here                     Paper             here
+1 - alpha        guidance                 1 - beta          common_guidance
+
+Differs from the paper: alpha and beta there weigh the data; here the parameters weigh the other
+model, as `guidance` does in QuPeD. No momentum and no weight decay: l2 is the problem's.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+from fedloom.algorithms.personal.quantisation import Point, decay_param, passes, start
+from fedloom.cohorts import uniform
+from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.parameters import at_least, fraction, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class MutualHub(NamedTuple):
+    """The common model."""
+
+    model: Array
+
+
+@algorithm
+class MutualLearning(Algorithm):
+    """Deep mutual learning between own models and a common one."""
+
+    takes: ClassVar[str] = "personal"
+
+    lr: float = param(positive, "step size of both models")
+    guidance: float = param(
+        fraction, "weight of the common model's outputs in training the own one", default=0.25
+    )
+    common_guidance: float = param(
+        fraction, "weight of the own model's outputs in training the common one", default=0.25
+    )
+    local_steps: int | str = param(steps_rule, "local steps a round", default=10)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients asked in a round", default=None
+    )
+    decay: float = decay_param()
+
+    def init_hub(self, fed: Any, key: Array, /) -> MutualHub:
+        """A fresh common model."""
+        return MutualHub(fed.init_model(key))
+
+    def init_client(self, f: Any, key: Array, /) -> Point:
+        """A fresh model of the client's own."""
+        return start(None, f, f.own.init(key))
+
+    def round(self, hub: MutualHub, fed: Any, key: Array, /) -> Round:
+        """Steps at a cohort, then the average of the common model's changes."""
+        changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
+        return MutualHub(hub.model + changes.average(fed.weights)), ()
+
+    def train(self, client: Point, model: Array, f: Any, key: Array, /) -> tuple[Point, Array]:
+        """K steps on both models; the reply is the change of the common one."""
+
+        def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
+            point, w = state
+            batch = f.draw(key)
+            x, lr = point.model, self.lr * self.decay ** passes(point, f)
+            own = f.own.learn(x, batch, self.guidance, f.outputs(w, batch))
+            common = f.learn(w, batch, self.common_guidance, f.own.outputs(x, batch))
+            return Point(x - lr * own, point.centres, point.steps + 1), w - lr * common
+
+        client, w = repeat(step, (client, model), key, steps_of(self.local_steps, f))
+        return client, w - model
+
+    def deployed(self, model: Array, client: Point, f: Any, /) -> Array:
+        """The client's own model."""
+        return client.model

@@ -1,0 +1,78 @@
+"""Per-FedAvg: a model from which one step makes a good personal one.
+
+Fallah, Mokhtari, Ozdaglar. NeurIPS 2020.
+
+    min_w  sum_i a_i f_i( w - personal_lr f_i'(w) )
+
+    client i    w_i = w;  K times, with batches B, B', B'':
+                v = w_i - personal_lr f_i'(w_i; B),   u = f_i'(v; B')
+                first-order     w_i <- w_i - lr u
+                Hessian-free    h = ( f_i'(w_i + e u; B'') - f_i'(w_i - e u; B'') ) / (2 e)
+                                w_i <- w_i - lr (u - personal_lr h)
+    hub         w <- w + the average of the changes w_i - w
+    deployed    w - personal_lr f_i'(w), on all of the client's own training rows
+
+Paper            here                     Paper             here
+alpha, beta      personal_lr, lr          tau, delta        local_steps, difference
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+
+from fedloom.cohorts import uniform
+from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.parameters import at_least, one_of, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class PerFedAvgHub(NamedTuple):
+    """The model that clients adapt."""
+
+    model: Array
+
+
+@algorithm
+class PerFedAvg(Algorithm):
+    """Averaging of a model that is meant to be adapted by one gradient step."""
+
+    lr: float = param(positive, "step size of the local steps")
+    personal_lr: float = param(positive, "step size of the personal step", default=0.001)
+    local_steps: int | str = param(steps_rule, "local steps a round", default=10)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients asked in a round", default=None
+    )
+    variant: str = param(
+        one_of("first-order", "hessian-free"), "how the second-order term is treated",
+        default="hessian-free",
+    )  # fmt: skip
+    difference: float = param(positive, "length of the finite difference", default=1e-3)
+
+    def init_hub(self, fed: Any, key: Array, /) -> PerFedAvgHub:
+        """A fresh model."""
+        return PerFedAvgHub(fed.init_model(key))
+
+    def round(self, hub: PerFedAvgHub, fed: Any, key: Array, /) -> Round:
+        """Local steps at a cohort, then the average of the changes."""
+        changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
+        return PerFedAvgHub(hub.model + changes.average(fed.weights)), ()
+
+    def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+        """K steps through the personal step; the reply is the change of the model."""
+
+        def step(w: Array, key: Array) -> Array:
+            first, second, third = jax.random.split(key, 3)
+            u = f.grad(w - self.personal_lr * f.grad(w, first), second)
+            if self.variant == "first-order":
+                return w - self.lr * u
+            e = self.difference
+            h = (f.grad(w + e * u, third) - f.grad(w - e * u, third)) / (2 * e)
+            return w - self.lr * (u - self.personal_lr * h)
+
+        return client, repeat(step, model, key, steps_of(self.local_steps, f)) - model
+
+    def deployed(self, model: Array, client: tuple[()], f: Any, /) -> Array:
+        """The model after one personal step."""
+        return model - self.personal_lr * f.full_grad(model)

@@ -1,0 +1,101 @@
+"""Quantised training at one place: weights and quantisation levels are learned together.
+
+Ozkara, Singh, Data, Diggavi. NeurIPS 2021, Algorithm 1 (of QuPeD).
+
+    min_{x,c}  f(x) + f(Q_c(x)) + lambda R(x, c)
+
+    x <- prox_{lr lambda R(., c)}( x - lr [ f'(x) + J_x' f'(Q_c(x)) ] )
+    c <- prox_{centre_lr lambda R(x, .)}( c - centre_lr J_c' f'(Q_c(x)) )      at the new x
+    output Q_c(x)
+
+On one client that holds all rows this is centralised training; on several, each trains for itself:
+"local training" at few bits. `quantisation.py` says what the symbols are, how the schedule runs and
+what differs from the print. With Adam, the direction in the step of x is Adam's.
+
+Messages are empty, and the hub's model stays as it began.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import optax
+
+from fedloom.algorithms.personal import quantisation
+from fedloom.algorithms.personal.local_training import LocalHub
+from fedloom.algorithms.personal.quantisation import (
+    Point,
+    Quantisation,
+    decay_param,
+    passes,
+    quantise_param,
+    quantised,
+)
+from fedloom.cohorts import uniform
+from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.parameters import at_least, one_of, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class QuantizedClient(NamedTuple):
+    """The client's own model with its centres, and what the optimiser remembers."""
+
+    point: Point
+    memory: Any
+
+
+@algorithm
+class QuantizedTraining(Algorithm):
+    """Proximal training of a quantised model at every client, on its own rows."""
+
+    takes: ClassVar[str] = "personal"
+
+    lr: float = param(positive, "step size of the weights")
+    quantise: Quantisation | None = quantise_param(Quantisation())
+    local_steps: int | str = param(steps_rule, "steps a round", default=10)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients that train in a round", default=None
+    )
+    optimiser: str = param(one_of("sgd", "adam"), "what makes the direction", default="sgd")
+    decay: float = decay_param()
+
+    def init_hub(self, fed: Any, key: Array, /) -> LocalHub:
+        """A fresh model."""
+        return LocalHub(fed.init_model(key))
+
+    def init_client(self, f: Any, key: Array, /) -> QuantizedClient:
+        """A fresh model of the client's own, with centres that suit it."""
+        point = quantisation.start(self.quantise, f, f.own.init(key))
+        return QuantizedClient(point, self._rule().init(point.model))
+
+    def round(self, hub: LocalHub, fed: Any, key: Array, /) -> Round:
+        """A cohort trains."""
+        yield ask(self.train, (), to=uniform(key, fed.n, self.cohort))
+        return hub, ()
+
+    def train(
+        self, client: QuantizedClient, message: tuple[()], f: Any, key: Array, /
+    ) -> tuple[QuantizedClient, tuple[()]]:
+        """K steps on the client's own model and its centres."""
+
+        def step(client: QuantizedClient, key: Array) -> QuantizedClient:
+            batch = f.draw(key)
+
+            def slope(x: Array) -> Array:
+                return f.own.grad_on(x, batch)
+
+            point = quantisation.freeze(self.quantise, f, client.point)
+            gradient = quantisation.gradient(self.quantise, f, point, slope)
+            direction, memory = self._rule().update(gradient, client.memory)
+            lr = self.lr * self.decay ** passes(point, f)
+            moved = quantisation.move(self.quantise, f, point, slope, direction, lr)
+            return QuantizedClient(moved, memory)
+
+        return repeat(step, client, key, steps_of(self.local_steps, f)), ()
+
+    def deployed(self, model: Array, client: QuantizedClient, f: Any, /) -> Array:
+        """The client's quantised model."""
+        return quantised(self.quantise, f, client.point)
+
+    def _rule(self) -> optax.GradientTransformation:
+        return optax.scale_by_adam() if self.optimiser == "adam" else optax.identity()

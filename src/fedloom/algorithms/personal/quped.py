@@ -1,0 +1,108 @@
+"""QuPeD: own models of any shape and bit-width, which learn from a common one and teach it.
+
+Ozkara, Singh, Data, Diggavi. NeurIPS 2021, Algorithm 2.
+
+    F_i = (1 - lp) ( f_i(x) + f_i(Q_c(x)) ) + lambda R(x, c) + lp ( KD(x, w) + KD(Q_c(x), w) )
+    KD(x, w) = mean over the client's rows of KL( s_w || s_x ),  s the softmax of the outputs
+
+    hub         w to a cohort
+    client i    w_i = w;  K times, each on one batch:
+                x_i <- proximal step on F_i,  then c_i <- the same  (quantisation.py)
+                w_i <- w_i - lr_w lp [ KD'_w(x_i, w_i) + KD'_w(Q_c(x_i), w_i) ]    at the new x_i, c_i
+    hub         w <- the average of the w_i
+
+Only the common model travels; x_i and c_i, of any architecture and bit-width, stay. The common
+model is trained by distillation alone. At full precision Q, R and c are dropped, and with lp = 0
+what is left is local training.
+
+Paper            here                     Paper             here
+lambda_p         guidance                 eta_1, eta_3      lr, common_lr
+tau              local_steps              eta_2, lambda(t)  quantise.centre_lr, quantise.pull
+
+Differs from the paper: synchronise, then step. The listing does one or the other, so that a round
+has tau - 1 steps; `strict_listing` does so.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+from fedloom.algorithms.personal.quantisation import (
+    Point,
+    Quantisation,
+    decay_param,
+    descend,
+    models,
+    passes,
+    quantise_param,
+    quantised,
+    start,
+)
+from fedloom.cohorts import uniform
+from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.parameters import at_least, flag, fraction, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class QuPeDHub(NamedTuple):
+    """The common model."""
+
+    model: Array
+
+
+@algorithm
+class QuPeD(Algorithm):
+    """Quantised personalisation by distillation."""
+
+    takes: ClassVar[str] = "personal"
+
+    lr: float = param(positive, "step size of the own models")
+    common_lr: float = param(positive, "step size of the common model", default=0.1)
+    guidance: float = param(fraction, "weight lambda_p of the distillation", default=0.25)
+    quantise: Quantisation | None = quantise_param()
+    local_steps: int | str = param(steps_rule, "local steps a round", default=10)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients asked in a round", default=None
+    )
+    decay: float = decay_param()
+    strict_listing: bool = param(
+        flag, "whether a round has one step less, as printed", default=False
+    )
+
+    def init_hub(self, fed: Any, key: Array, /) -> QuPeDHub:
+        """A fresh common model."""
+        return QuPeDHub(fed.init_model(key))
+
+    def init_client(self, f: Any, key: Array, /) -> Point:
+        """A fresh model of the client's own, with centres that suit it."""
+        return start(self.quantise, f, f.own.init(key))
+
+    def round(self, hub: QuPeDHub, fed: Any, key: Array, /) -> Round:
+        """Steps at a cohort, then the average of the common model's changes."""
+        changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
+        return QuPeDHub(hub.model + changes.average(fed.weights)), ()
+
+    def train(self, client: Point, model: Array, f: Any, key: Array, /) -> tuple[Point, Array]:
+        """K steps on x, c and w; the reply is the change of the common model."""
+
+        def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
+            point, w = state
+            shrink = self.decay ** passes(point, f)
+            batch = f.draw(key)
+            teacher = f.outputs(w, batch)
+
+            def slope(x: Array) -> Array:
+                return f.own.learn(x, batch, self.guidance, teacher)
+
+            point = descend(self.quantise, f, point, slope, self.lr * shrink)
+            students = [f.own.outputs(x, batch) for x in models(self.quantise, f, point)]
+            met = f.teach(w, batch, students)
+            return point, w - self.common_lr * shrink * self.guidance * met
+
+        steps = steps_of(self.local_steps, f) - self.strict_listing
+        client, w = repeat(step, (client, model), key, steps)
+        return client, w - model
+
+    def deployed(self, model: Array, client: Point, f: Any, /) -> Array:
+        """The client's quantised model."""
+        return quantised(self.quantise, f, client)

@@ -1,0 +1,111 @@
+"""QuPeL: own quantised models that are held near a common one of the same shape.
+
+Ozkara, Singh, Data, Diggavi. NeurIPS 2021 (QuPeD), Algorithm 3.
+
+    F_i = f_i(x) + f_i(Q_c(x)) + lambda R(x, c) + (lp / 2) ( |x - w|^2 + |Q_c(x) - w|^2 )
+
+    hub         w to a cohort
+    client i    w_i = w;  K times, each on one batch:
+                x_i <- proximal step on F_i,  then c_i <- the same  (quantisation.py)
+                w_i <- w_i - lr_w lp [ (w_i - x_i) + (w_i - Q_c(x_i)) ]      at the new x_i, c_i
+    hub         w <- the average of the w_i
+
+Paper            here                     Paper             here
+lambda_p         closeness                eta_1, eta_3      lr, common_lr
+tau              local_steps              eta_2, lambda(t)  quantise.centre_lr, quantise.pull
+
+Differs from the paper: synchronise, then step (see `quped.py`); own models begin at the common one.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedloom.algorithms.personal.quantisation import (
+    Point,
+    Quantisation,
+    decay_param,
+    descend,
+    models,
+    passes,
+    quantise_param,
+    quantised,
+    start,
+)
+from fedloom.cohorts import uniform
+from fedloom.errors import ParameterError
+from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.parameters import at_least, at_least_zero, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class QuPeLHub(NamedTuple):
+    """The common model."""
+
+    model: Array
+
+
+@algorithm
+class QuPeL(Algorithm):
+    """Quantised personalisation by distance."""
+
+    takes: ClassVar[str] = "personal"
+
+    lr: float = param(positive, "step size of the own models")
+    common_lr: float = param(positive, "step size of the common model", default=0.5)
+    closeness: float = param(at_least_zero, "weight lambda_p of the distance", default=0.2)
+    quantise: Quantisation | None = quantise_param()
+    local_steps: int | str = param(steps_rule, "local steps a round", default=10)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients asked in a round", default=None
+    )
+    decay: float = decay_param()
+
+    def init_hub(self, fed: Any, key: Array, /) -> QuPeLHub:
+        """A fresh common model."""
+        return QuPeLHub(fed.init_model(key))
+
+    def init_client(self, f: Any, key: Array, /) -> Point:
+        """Nothing yet: the own model begins at the common one, in the first round."""
+        if f.own.layout != f.layout:
+            raise ParameterError(
+                f"QuPeL needs own networks like the common one, {f.problem.model!r}; got "
+                f"{f.own.problem.model!r}. Use QuPeD where architectures differ."
+            )
+        return start(self.quantise, f, f.zeros())
+
+    def round(self, hub: QuPeLHub, fed: Any, key: Array, /) -> Round:
+        """Steps at a cohort, then the average of the common model's changes."""
+        changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
+        return QuPeLHub(hub.model + changes.average(fed.weights)), ()
+
+    def train(self, client: Point, model: Array, f: Any, key: Array, /) -> tuple[Point, Array]:
+        """K steps on x, c and w; the reply is the change of the common model."""
+
+        def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
+            point, w = state
+            batch = f.draw(key)
+
+            def slope(x: Array) -> Array:
+                return f.own.grad_on(x, batch) + self.closeness * (x - w)
+
+            shrink = self.decay ** passes(point, f)
+            point = descend(self.quantise, f, point, slope, self.lr * shrink)
+            apart = sum(w - x for x in models(self.quantise, f, point))
+            return point, w - self.common_lr * shrink * self.closeness * apart
+
+        begun = self._begun(client, model, f)
+        client, w = repeat(step, (begun, model), key, steps_of(self.local_steps, f))
+        return client, w - model
+
+    def deployed(self, model: Array, client: Point, f: Any, /) -> Array:
+        """The client's quantised model."""
+        return quantised(self.quantise, f, self._begun(client, model, f))
+
+    def _begun(self, client: Point, model: Array, f: Any) -> Point:
+        """The client's point; before its first step, the common model."""
+        fresh = start(self.quantise, f, model)
+        return jax.tree.map(lambda a, b: jnp.where(client.steps == 0, a, b), fresh, client)

@@ -1,0 +1,66 @@
+"""Robust: no client left behind, by the worst mixture of clients or by fairness."""
+
+from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.robust.afl import AFL
+from fedloom.algorithms.robust.drfa import DRFA
+from fedloom.algorithms.robust.drfa_ga import DRFAGA
+from fedloom.algorithms.robust.drfa_prox import DRFAProx
+from fedloom.algorithms.robust.q_fedavg import QFedAvg
+from fedloom.algorithms.robust.q_fedsgd import QFedSGD
+
+_DENG = "Deng, Kamani, Mahdavi, NeurIPS 2020"
+_LI = "Li, Sanjabi, Beirami, Smith, ICLR 2020"
+_WORST = "min_w in W  max_lambda  sum_i lambda_i f_i(w): the worst mixture of clients"
+_HELD = f"{_WORST}, lambda held to equal weights"
+_FAIR = "min_w  sum_i a_i f_i(w)^(q+1) / (q+1): large losses count more"
+
+ENTRIES = (
+    Entry(
+        "afl",
+        AFL,
+        "robust",
+        "Mohri, Sivek, Suresh, ICML 2019",
+        _WORST,
+        {"lr": 0.2, "weight_lr": 0.1},
+    ),
+    Entry(
+        "drfa",
+        DRFA,
+        "robust",
+        _DENG,
+        _WORST,
+        {"lr": 0.1, "weight_lr": 0.05, "local_steps": 3, "cohort": 3},
+    ),
+    Entry(
+        "drfa_prox",
+        DRFAProx,
+        "robust",
+        _DENG,
+        _HELD,
+        {"lr": 0.1, "weight_lr": 0.05, "mu": 0.5, "prior": "kl", "local_steps": 3, "cohort": 3},
+    ),
+    Entry(
+        "drfa_ga",
+        DRFAGA,
+        "robust",
+        _DENG,
+        _HELD,
+        {"lr": 0.1, "weight_lr": 0.1, "mu": 0.2, "local_steps": 3, "cohort": 3},
+    ),
+    Entry(
+        "q_fedavg",
+        QFedAvg,
+        "robust",
+        _LI,
+        _FAIR,
+        {"lr": 0.1, "q": 1.0, "local_steps": 3, "cohort": 3},
+    ),
+    Entry(
+        "q_fedsgd",
+        QFedSGD,
+        "robust",
+        _LI,
+        _FAIR,
+        {"lr": 0.5, "q": 1.0, "cohort": 3},
+    ),
+)

@@ -1,0 +1,104 @@
+"""DRFA: distributionally robust federated averaging.
+
+Deng, Kamani, Mahdavi. NeurIPS 2020, Algorithm 1.
+
+    min_{w in W}  max_{lambda in the simplex}  sum_i lambda_i f_i(w)
+
+    hub         D of m clients drawn by lambda, with replacement;  t' uniform on 1 .. K, one draw
+    i in D      K times:  w_i <- P_W(w_i - lr g_i(w_i));  sends w_i and its snapshot after t' steps
+    hub         w <- mean_D w_i,   w' <- mean_D snapshots;  U of m clients uniformly without
+                replacement, independent of D
+    i in U      sends f_i(w') on one batch
+    hub         v_i = (n / m) f_i(w') for i in U, else 0
+                lambda <- P_simplex(lambda + weight_lr K v)
+
+Over t' and U, the mean of K v is the sum of all clients' losses along the K steps: one small
+exchange a round does for lambda what AFL does with an exchange a step.
+
+Paper            here                     Paper           here
+tau, eta         local_steps, lr          gamma           weight_lr
+w_bar, lambda    RobustHub                m, N            cohort, fed.n
+
+The paper's answer averages all local iterates. The mean of the snapshots w' over the rounds has the
+same expectation and costs no message; it is reported as `average`, beside the last model.
+
+Differs from the paper: the appendix prints v without n / m, without which the mean above is wrong.
+Changes are sent, not models, so that a cohort of lost clients leaves the model as it is. A cohort
+of none asks everyone and weighs by lambda, which is the mean over all draws of D and U.
+
+The authors' program draws clients alike and counts each lambda_i n / m times (sampling =
+"uniform"), lets weight_lr fall by a factor every round (weight_lr_decay = 0.9), and keeps lambda
+above a floor (weight_floor, here as a part of 1 / n and by projection). It takes the snapshot
+before step t' rather than after it, for which there is no option: the mean above would be wrong.
+"""
+
+from typing import Any, ClassVar
+
+from fedloom.algorithms.robust.exchanges import (
+    RobustHub,
+    Task,
+    Trained,
+    first_hub,
+    next_hub,
+    train_and_probe,
+)
+from fedloom.local import projected_steps_keeping
+from fedloom.operators.simplex import project_floored_simplex
+from fedloom.parameters import Rule, at_least, fraction, one_of, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm
+
+Array = Any
+
+_below_one = Rule(lambda v: fraction.holds(v) and v < 1, "a number from 0 to below 1", 0.01)
+
+
+@algorithm
+class DRFA(Algorithm):
+    """Distributionally robust averaging: local steps, for the worst mixture of clients."""
+
+    takes_constraint: ClassVar[bool] = True
+
+    lr: float = param(positive, "step size of the local steps")
+    weight_lr: float = param(positive, "step size of the clients' weights, lambda")
+    local_steps: int = param(at_least(1), "local steps a round", default=10)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone, weighed by lambda"),
+        "clients that train, and clients that are probed, in a round",
+        default=None,
+    )
+    sampling: str = param(
+        one_of("by_weight", "uniform"),
+        "draw by lambda and average alike, or draw alike and weigh by lambda",
+        default="by_weight",
+    )
+    weight_lr_decay: float = param(fraction, "factor of weight_lr after every round", default=1.0)
+    weight_floor: float = param(
+        _below_one, "smallest weight of a client, as a part of 1 / n", default=0.0
+    )
+
+    def init_hub(self, fed: Any, key: Array, /) -> RobustHub:
+        """A fresh model and equal weights."""
+        return first_hub(fed, key)
+
+    def round(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
+        """Local steps at clients drawn by lambda; then the losses that move lambda."""
+        probed = yield from train_and_probe(self, hub, fed, key, self.sampling)
+        rate = self.weight_lr * self.weight_lr_decay**hub.averages.rounds
+        ascent = rate * self.local_steps * probed.losses
+        weights = project_floored_simplex(hub.weights + ascent, self.weight_floor / fed.n)
+        return next_hub(hub, probed.model, weights, iterate=probed.snapshot)
+
+    def other_models(self, hub: RobustHub, fed: Any, /) -> dict[str, Array]:
+        """The mean of the snapshots."""
+        return {"average": hub.averages.model}
+
+    def train(self, client: tuple[()], task: Task, f: Any, key: Array, /) -> tuple[Any, Trained]:
+        """K projected steps; the reply is the change at their end and at the snapshot."""
+        last, kept = projected_steps_keeping(
+            f, task.model, key, lr=self.lr, steps=self.local_steps, keep=task.stop
+        )
+        return client, Trained(last - task.model, kept - task.model)
+
+    def probe(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+        """The loss on one batch."""
+        return client, f.value(model, key)

@@ -1,0 +1,92 @@
+"""DRFA-Prox: DRFA with a concave term in lambda, handled by its proximal map.
+
+Deng, Kamani, Mahdavi. NeurIPS 2020, Algorithm 2.
+
+    min_{w in W}  max_{lambda in the simplex}  sum_i lambda_i f_i(w) + g(lambda)
+
+    the round of DRFA (see drfa.py) up to the estimate v of the losses; then, with
+    a = lambda + weight_lr K v,
+    hub         lambda <- argmax_{u in the simplex}  K g(u) - |u - a|^2 / (2 weight_lr)
+
+    prior "quadratic"   g(u) = -(mu / 2) |u - q|^2      prior "kl"   g(u) = -mu KL(u || q)
+
+with q = 1 / n each. The larger mu, the closer lambda is kept to equal weights; mu to 0 is DRFA.
+With c = weight_lr K mu, the first is P_simplex((a + c q) / (1 + c)), and in the second u_i solves
+c log(u_i / q_i) + u_i = a_i - c - nu, with the nu at which the u_i sum to one.
+
+Paper            here                     Paper           here
+tau, eta         local_steps, lr          gamma           weight_lr
+w_bar, lambda    RobustHub                m, N            cohort, fed.n
+
+Differs from the paper: v carries n / m, without which g would weigh n / m times as much as stated.
+The mean of the snapshots is reported as `average`, as for DRFA.
+"""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+
+from fedloom.algorithms.robust.exchanges import (
+    RobustHub,
+    Task,
+    Trained,
+    first_hub,
+    next_hub,
+    train_and_probe,
+)
+from fedloom.local import projected_steps_keeping
+from fedloom.operators.simplex import proximal_kl, proximal_quadratic
+from fedloom.parameters import at_least, one_of, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm
+
+Array = Any
+
+_PRIORS = {"quadratic": proximal_quadratic, "kl": proximal_kl}
+
+
+@algorithm
+class DRFAProx(Algorithm):
+    """Distributionally robust averaging that stays near equal weights."""
+
+    takes_constraint: ClassVar[bool] = True
+
+    lr: float = param(positive, "step size of the local steps")
+    weight_lr: float = param(positive, "step size of the clients' weights, lambda")
+    mu: float = param(positive, "how strongly lambda is held to equal weights")
+    prior: str = param(
+        one_of(*_PRIORS), "by what distance lambda is held to equal weights", default="quadratic"
+    )
+    local_steps: int = param(at_least(1), "local steps a round", default=10)
+    cohort: int | None = param(
+        at_least(1).or_none("everyone, weighed by lambda"),
+        "clients that train, and clients that are probed, in a round",
+        default=None,
+    )
+
+    def init_hub(self, fed: Any, key: Array, /) -> RobustHub:
+        """A fresh model and equal weights."""
+        return first_hub(fed, key)
+
+    def round(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
+        """DRFA's exchanges, then the proximal map of g."""
+        probed = yield from train_and_probe(self, hub, fed, key)
+        rate = self.weight_lr * self.local_steps
+        equal = jnp.full_like(hub.weights, 1 / fed.n)
+        proximal = _PRIORS[self.prior]
+        weights = proximal(hub.weights + rate * probed.losses, rate * self.mu, equal)
+        return next_hub(hub, probed.model, weights, iterate=probed.snapshot)
+
+    def other_models(self, hub: RobustHub, fed: Any, /) -> dict[str, Array]:
+        """The mean of the snapshots."""
+        return {"average": hub.averages.model}
+
+    def train(self, client: tuple[()], task: Task, f: Any, key: Array, /) -> tuple[Any, Trained]:
+        """K projected steps; the reply is the change at their end and at the snapshot."""
+        last, kept = projected_steps_keeping(
+            f, task.model, key, lr=self.lr, steps=self.local_steps, keep=task.stop
+        )
+        return client, Trained(last - task.model, kept - task.model)
+
+    def probe(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+        """The loss on one batch."""
+        return client, f.value(model, key)

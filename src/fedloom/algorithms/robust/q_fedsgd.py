@@ -1,0 +1,55 @@
+"""q-FedSGD: gradient descent that gives clients with a large loss more say.
+
+Li, Sanjabi, Beirami, Smith. Fair resource allocation in federated learning. ICLR 2020, Algorithm 1.
+
+    min_w  sum_i a_i f_i(w)^(q+1) / (q + 1)
+
+    client i    sends  D_i = f_i(w)^q grad f_i(w)
+                and    h_i = q f_i(w)^(q-1) |grad f_i(w)|^2 + f_i(w)^q / lr
+    hub         w <- w - sum_S D_i / sum_S h_i
+
+Loss and gradient are taken over all of the client's rows, whatever the batch size of the run. The
+step needs no tuning for q > 0: where 1 / lr bounds the curvature of the f_i, the sum of the h_i
+bounds that of the objective.
+
+Paper            here                     Paper           here
+L                1 / lr                   p_k             the problem's weights
+
+Sampling is as for q-FedAvg: alike and added by the problem's weights ("uniform"), or by weight with
+replacement and added alike ("by_weight").
+"""
+
+from typing import Any
+
+from fedloom.algorithms.robust.q_fair import Pull, QFairHub, powers, sampling_param, scaled_step
+from fedloom.parameters import at_least, at_least_zero, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm
+
+Array = Any
+
+
+@algorithm
+class QFedSGD(Algorithm):
+    """Fair gradient descent: one step a round, weighed by powers of the loss."""
+
+    lr: float = param(positive, "step size, as tuned for q = 0")
+    q: float = param(at_least_zero, "how much more clients with a large loss count; 0: not at all")
+    cohort: int | None = param(
+        at_least(1).or_none("everyone"), "clients asked in a round", default=None
+    )
+    sampling: str = sampling_param()
+
+    def init_hub(self, fed: Any, key: Array, /) -> QFairHub:
+        """A fresh model."""
+        return QFairHub(fed.init_model(key))
+
+    def round(self, hub: QFairHub, fed: Any, key: Array, /) -> Round:
+        """Gradients of a cohort, then their scaled sum."""
+        step = yield from scaled_step(self.slope, hub, fed, key, self.cohort, self.sampling)
+        return QFairHub(hub.model - step), ()
+
+    def slope(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Pull]:
+        """The full gradient, weighed by the loss."""
+        grad = f.full_grad(model)
+        weight, slope = powers(f.full_value(model), self.q)
+        return client, Pull(weight * grad, slope * (grad @ grad) + weight / self.lr)

@@ -1,0 +1,13 @@
+"""Wrappers: what may stand between a method and its clients; each works on any horizontal method.
+
+A wrapper is itself an algorithm that holds another one, so wrappers nest:
+`Unreliable(Private(FedAvg(lr=0.1), clip=1, noise=2), drop=0.1)`.
+"""
+
+from fedloom.algorithms.wrappers.private import Private
+from fedloom.algorithms.wrappers.unreliable import Unreliable
+from fedloom.protocol import Algorithm
+
+WRAPPERS: dict[str, type[Algorithm]] = {"private": Private, "unreliable": Unreliable}
+
+__all__ = ["WRAPPERS", "Private", "Unreliable"]

@@ -1,0 +1,88 @@
+"""What all wrappers share: an inner method, to which everything else is passed on."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from fedloom.errors import ParameterError
+from fedloom.protocol import Algorithm, Round, relay
+
+Array = Any
+Tree = Any
+
+
+class Wrapper(Algorithm):
+    """An algorithm around another one; a subclass changes what passes between hub and clients."""
+
+    inner: Algorithm
+
+    @property
+    def takes(self) -> str:  # type: ignore[override]
+        """The kind of problem of the inner method."""
+        return self.inner.takes
+
+    @property
+    def takes_regulariser(self) -> bool:  # type: ignore[override]
+        """Whether the inner method heeds the problem's g."""
+        return self.inner.takes_regulariser
+
+    @property
+    def takes_constraint(self) -> bool:  # type: ignore[override]
+        """Whether the inner method does where g is a constraint."""
+        return self.inner.takes_constraint
+
+    def init_hub(self, fed: Any, key: Array, /) -> Tree:
+        """The inner method's state."""
+        return self.inner.init_hub(fed, key)
+
+    def init_client(self, f: Any, key: Array, /) -> Tree:
+        """The inner method's state."""
+        return self.inner.init_client(f, key)
+
+    def opening(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+        """The inner method's opening."""
+        return (yield from relay(self.inner.opening(hub, fed, key)))
+
+    def model(self, hub: Tree, fed: Any, /) -> Array:
+        """The inner method's model."""
+        return self.inner.model(hub, fed)
+
+    def other_models(self, hub: Tree, fed: Any, /) -> dict[str, Array]:
+        """The inner method's other models."""
+        return self.inner.other_models(hub, fed)
+
+    def deployed(self, model: Array, client: Tree, f: Any, /) -> Array:
+        """What a client of the inner method would use."""
+        return self.inner.deployed(model, client, f)
+
+    def perform(
+        self, method: str, client: Tree, message: Tree, f: Any, key: Array, /
+    ) -> tuple[Tree, Tree]:
+        """The inner method's work at a client."""
+        return self.inner.perform(method, client, message, f, key)
+
+    def client_methods(self) -> tuple[str, ...]:
+        """The names that the inner method asks for."""
+        return self.inner.client_methods()
+
+
+def check_horizontal(wrapper: Wrapper) -> None:
+    """Refuse methods whose clients hold other columns: none of them can be spared or averaged."""
+    if wrapper.inner.takes == "vertical":
+        raise ParameterError(
+            f"{type(wrapper).__name__} is for horizontal methods, and "
+            f"{type(wrapper.inner).__name__} is a vertical one, which needs the exact reply of "
+            f"every party. Choose a method of another family."
+        )
+
+
+def layers(algorithm: Algorithm) -> Iterator[Algorithm]:
+    """A method and what it wraps, from the outside in."""
+    yield algorithm
+    while isinstance(algorithm, Wrapper):
+        algorithm = algorithm.inner
+        yield algorithm
+
+
+def innermost(algorithm: Algorithm) -> Algorithm:
+    """The method inside all wrappers."""
+    return list(layers(algorithm))[-1]

@@ -1,0 +1,50 @@
+"""What was found in the files of sites, and how each site fares: tables for the terminal."""
+
+from typing import Any
+
+from fedloom.cli.output import show_table
+from fedloom.engines.result import Result
+from fedloom.preparation import Preparation
+
+_SHOWN_WORDS = 6
+
+
+def show_preparation(result: Result) -> None:
+    """The columns with their types, and a row for each site; nothing where there were no files."""
+    if "preparation" not in result.about:
+        return
+    found = Preparation.from_dict(result.about["preparation"])
+    show_table([_column(column) for column in found.columns], title="Columns, over all sites")
+    classes = "a regression" if found.classes is None else ", ".join(map(str, found.classes))
+    print(f"label {found.label!r}: {classes}")
+    results = {row["client"]: row for row in result.clients.to_dicts()}
+    show_table(
+        [
+            {name: _text(value) for name, value in site.items()}
+            | {name: value for name, value in results[site["site"]].items() if name != "client"}
+            for site in found.sites
+        ],
+        title="Sites, with their results on test rows where there are any",
+    )
+    for site in found.sites:
+        if site["rows"] == 1:
+            print(f"note: {site['site']} has one training row, which its sums give away")
+
+
+def _column(column: Any) -> dict[str, Any]:
+    row = {"column": column.name, "holds": "numbers" if column.words is None else "words"}
+    if column.words is None:
+        row["summary"] = f"mean {column.mean:.4g}, deviation {column.deviation:.4g}"
+    else:
+        pairs = sorted(zip(column.counts, column.words, strict=True), key=lambda p: (-p[0], p[1]))
+        more = len(pairs) - _SHOWN_WORDS
+        row["summary"] = ", ".join(f"{word} {count}" for count, word in pairs[:_SHOWN_WORDS])
+        row["summary"] += f" and {more} more" if more > 0 else ""
+    return row | {"missing": column.missing, "features": len(column.features)}
+
+
+def _text(value: Any) -> Any:
+    """Counts by column as a text."""
+    if not isinstance(value, dict):
+        return value
+    return ", ".join(f"{name} {count}" for name, count in value.items()) or "none"

@@ -1,0 +1,196 @@
+"""A client's model on its own: predict, keep in a small file, hand to other tools."""
+
+import dataclasses
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from fedloom import models
+from fedloom.data.clients import Clients
+from fedloom.deploy import other_tools
+from fedloom.deploy.packing import Packed, Sizes, pack, unpack
+from fedloom.engines import block, keys, wire
+from fedloom.engines.mapping import Plan
+from fedloom.engines.result import Result
+from fedloom.errors import DataError, FedloomError, ParameterError
+from fedloom.federation import assemble
+from fedloom.files import write_bytes
+from fedloom.models.base import Model
+from fedloom.parameters import Rule, check
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+from fedloom.rows import Spec
+
+Tree = Any
+_FORMAT = 1
+_CODES, _CENTRES = "codes", "centres"
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployed:
+    """A network with its arrays."""
+
+    model: Model
+    arrays: Tree
+    features: tuple[int, ...]  # the shape of one row
+    labels: tuple[str, ...]  # what the classes are called
+
+    def predict(self, x: Any) -> np.ndarray:
+        """One score for each class, row by row."""
+        x = jnp.asarray(x)
+        if x.shape[1:] != self.features:
+            raise DataError(
+                f"predict: rows must have shape {self.features}; got {x.shape[1:]}. Reshape x."
+            )
+        return np.asarray(_apply(self.model, self.arrays, x))
+
+    @property
+    def sizes(self) -> Sizes:
+        """What it takes on disk."""
+        arrays = wire.named(self.arrays)
+        packed = {name: pack(array) for name, array in arrays.items()}
+        layers = {name: part for name, part in packed.items() if part is not None}
+        small = sum(part.codes.nbytes + part.centres.nbytes for part in layers.values())
+        large = sum(4 * arrays[name].size for name in layers)
+        rest = sum(array.nbytes for name, array in arrays.items() if name not in layers)
+        total = sum(4 * array.size for array in arrays.values())
+        return Sizes(total, small + rest, large, small)
+
+    def save(self, path: str | Path) -> None:
+        """Write it as safetensors, with arrays of few distinct numbers as packed codes."""
+        tensors: dict[str, np.ndarray] = {}
+        layers: dict[str, Any] = {}
+        for name, array in wire.named(self.arrays).items():
+            part = pack(array)
+            if part is None:
+                tensors[name] = array
+                continue
+            tensors |= {f"{name}/{_CODES}": part.codes, f"{name}/{_CENTRES}": part.centres}
+            layers[name] = {"bits": part.bits, "shape": part.shape}
+        about = {
+            "format": _FORMAT,
+            "model": _describe(self.model),
+            "features": self.features,
+            "labels": self.labels,
+            "packed": layers,
+        }
+        write_bytes(Path(path), save(tensors, {"fedloom": json.dumps(about)}))
+
+    def export_torch(self, path: str | Path) -> None:
+        """Write safetensors with PyTorch's names and shapes, for `load_state_dict`."""
+        state = other_tools.state_dict(self.model, self.arrays, self.features)
+        write_bytes(Path(path), save(state))
+
+    def export_onnx(self, path: str | Path) -> None:
+        """Write an ONNX graph that takes the same rows; needs fedloom[export]."""
+        graph = other_tools.onnx_graph(self.model, self.arrays, self.features, len(self.labels))
+        write_bytes(Path(path), graph)
+
+
+@jax.jit
+def _apply(model: Model, arrays: Tree, x: Any) -> Any:
+    return model.apply(arrays, x)
+
+
+def take(
+    algorithm: Algorithm, problem: Problem, clients: Clients, result: Result, client: int
+) -> Deployed:
+    """The model that a client would use after a run.
+
+    Args:
+        algorithm: The method that was run.
+        problem: The problem: `Personal` or `Supervised`.
+        clients: The clients of the run.
+        result: What came of it, fresh or loaded.
+        client: Which client, from 0.
+    """
+    there = Rule(lambda v: type(v) is int and 0 <= v < len(clients), "the number of a client", 0)
+    check("take", "client", client, there)
+    return _taken(algorithm, problem, clients, result, [client])[client]
+
+
+def take_all(
+    algorithm: Algorithm, problem: Problem, clients: Clients, result: Result
+) -> list[Deployed]:
+    """The models that all clients would use after a run, in the order of the clients."""
+    everyone = range(len(clients))
+    taken = _taken(algorithm, problem, clients, result, everyone)
+    return [taken[client] for client in everyone]
+
+
+def _taken(
+    algorithm: Algorithm,
+    problem: Problem,
+    clients: Clients,
+    result: Result,
+    wanted: Collection[int],
+) -> dict[int, Deployed]:
+    precision = str(jax.tree.leaves(result.model)[0].dtype)
+    labels = () if clients.labels is None else tuple(map(str, clients.labels))
+    taken = {}
+    with jax.enable_x64(precision == "float64"):
+        federation = assemble(problem, clients, None, precision)
+        root, plan = keys.root(0), Plan(None, None)
+        like = jax.eval_shape(lambda: block.opening(algorithm, federation, root, plan)[:2])
+        kept = (result.state.hub, tuple(result.state.clients))
+        hub, states = wire.from_named(wire.named(kept), like)
+        vector = algorithm.model(hub, federation.fed)
+        for group, state in zip(federation.groups, states, strict=True):
+            members = range(len(clients)) if group.members is None else group.members
+            for place, client in enumerate(members):
+                if client not in wanted:
+                    continue
+                f = group.objective(place)
+                own = jax.tree.map(lambda leaf: jnp.asarray(leaf[place]), state)  # noqa: B023
+                seen = f.own if algorithm.takes == "personal" else f
+                arrays = seen.layout.unravel(algorithm.deployed(vector, own, f))
+                arrays = jax.tree.map(np.asarray, arrays)
+                features = clients.train.x.shape[1:]
+                taken[client] = Deployed(seen.problem.model, arrays, features, labels)
+    return taken
+
+
+def load(path: Path) -> Deployed:
+    """Read what `Deployed.save` wrote."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about = json.loads((file.metadata() or {}).get("fedloom", "null"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+        if about is None or about["format"] != _FORMAT:
+            raise DataError(
+                f"{path}: is not a model that fedloom packed in format {_FORMAT}. "
+                f"Give a file that Deployed.save wrote."
+            )
+        for name, layer in about["packed"].items():
+            codes, centres = tensors.pop(f"{name}/{_CODES}"), tensors.pop(f"{name}/{_CENTRES}")
+            tensors[name] = unpack(Packed(codes, centres, layer["bits"], tuple(layer["shape"])))
+        model = models.REGISTRY[about["model"].pop("kind")](**about["model"])
+        features, labels = tuple(about["features"]), tuple(about["labels"])
+        spec = Spec(features, len(labels), str(next(iter(tensors.values())).dtype))
+        with jax.enable_x64(spec.dtype == "float64"):
+            like = jax.eval_shape(lambda: model.init(jax.random.key(0), spec))
+        return Deployed(model, wire.from_named(tensors, like), features, labels)
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, StopIteration) as error:
+        if isinstance(error, FedloomError) and not isinstance(error, ParameterError):
+            raise
+        raise DataError(
+            f"{path}: cannot be read as a packed model ({error}). Get a fresh copy of the file."
+        ) from error
+
+
+def _describe(model: Model) -> dict[str, Any]:
+    """The key of a network and its parameters."""
+    for key, kind in models.REGISTRY.items():
+        if type(model) is kind:
+            return {"kind": key, **dataclasses.asdict(model)}  # type: ignore[call-overload]
+    raise ParameterError(
+        f"save: a network of your own cannot be named in a file; got {model!r}. "
+        f"Keep its arrays yourself, or use one of {', '.join(models.REGISTRY)}."
+    )

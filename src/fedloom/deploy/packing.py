@@ -1,0 +1,71 @@
+"""Arrays of few distinct numbers as codes of 1, 2, 4 or 8 bits beside those numbers."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedloom.errors import DataError
+
+WIDTHS = (1, 2, 4, 8)
+
+
+class Packed(NamedTuple):
+    """An array as codes: entry j is centres[code j]."""
+
+    codes: np.ndarray  # (bytes,) of uint8, the first code in the lowest bits
+    centres: np.ndarray
+    bits: int
+    shape: tuple[int, ...]
+
+
+class Sizes(NamedTuple):
+    """What a model takes on disk, in bytes, without the header that names the arrays."""
+
+    float32: int  # all arrays as 32-bit numbers
+    packed: int  # as they are kept
+    layers_float32: int  # the packed layers alone
+    layers_packed: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller the whole model is."""
+        return self.float32 / self.packed
+
+    @property
+    def layers_ratio(self) -> float:
+        """How many times smaller the packed layers are; 1 where there are none."""
+        return self.layers_float32 / self.layers_packed if self.layers_packed else 1.0
+
+
+def pack(array: np.ndarray) -> Packed | None:
+    """The array as codes, exactly; None where that would save nothing."""
+    centres, codes = np.unique(array, return_inverse=True)
+    bits = next((width for width in WIDTHS if len(centres) <= 2**width), None)
+    if bits is None or array.ndim < 2:
+        return None
+    each = 8 // bits
+    if -(-array.size // each) + centres.nbytes >= array.nbytes:
+        return None
+    padded = np.zeros(-(-array.size // each) * each, np.uint8)
+    padded[: array.size] = codes.ravel()
+    shifted = padded.reshape(-1, each) << (bits * np.arange(each, dtype=np.uint8))
+    return Packed(np.bitwise_or.reduce(shifted, axis=1), centres, bits, array.shape)
+
+
+def unpack(packed: Packed) -> np.ndarray:
+    """The array that was packed."""
+    codes, centres, bits, shape = packed
+    each, size = 8 // bits, int(np.prod(shape))
+    if bits not in WIDTHS or codes.dtype != np.uint8 or len(codes) != -(-size // each):
+        raise DataError(
+            f"{size} codes of {bits} bits must be {-(-size * bits // 8)} bytes; got {len(codes)} of "
+            f"{codes.dtype}. Get a fresh copy of the file."
+        )
+    spread = codes[:, None] >> (bits * np.arange(each, dtype=np.uint8)) & (2**bits - 1)
+    places = spread.ravel()[:size]
+    if places.max(initial=0) >= len(centres):
+        raise DataError(
+            f"a code must be below the number of centres, {len(centres)}; got {places.max()}. "
+            f"Get a fresh copy of the file."
+        )
+    return centres[places].reshape(shape)

@@ -1,0 +1,113 @@
+"""The privacy loss of a run: epsilon at the method's delta, from how clients were really sampled.
+
+Every exchange of the opening and of each round that carries a reply is a Gaussian mechanism (see
+`fedloom.algorithms.wrappers.private` for what is promised). Which exchanges there are, and whom
+they go to, is read off the method itself by abstract evaluation. The composition is that of
+Google's dp-accounting in Rényi divergence, under replacement of one client:
+
+- noise at the hub, a cohort of m of n drawn uniformly: sampling without replacement;
+- noise at the hub, any other cohort: no credit for sampling;
+- noise at the clients: no credit for sampling, as the hub sees each reply, and as if the client
+  took part in every exchange.
+
+A conditional exchange counts as if it always took place. All of these bound the loss from above.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedloom.algorithms.wrappers.base import layers
+from fedloom.algorithms.wrappers.private import Private
+from fedloom.engines.transcript import Exchange, transcript
+from fedloom.federation import Federation
+from fedloom.hints import needs
+from fedloom.protocol import Algorithm
+
+_SENSITIVITY = 2  # in units of clip: a replaced reply may point the other way
+
+
+def private_layer(algorithm: Algorithm) -> Private | None:
+    """The outermost privacy wrapper of a method, where it has one."""
+    return next((layer for layer in layers(algorithm) if isinstance(layer, Private)), None)
+
+
+def ledger(algorithm: Algorithm, federation: Federation) -> Callable[[int], dict[str, float]]:
+    """A function from the number of rounds to {"epsilon": ...}, or to {} without privacy."""
+    layer = private_layer(algorithm)
+    if layer is None:
+        return lambda rounds: {}
+    needs("dp_accounting", "privacy")
+    from dp_accounting import rdp
+
+    if layer.noise == 0:
+        return lambda rounds: {"epsilon": math.inf}
+    opening, each_round = (
+        _divergences(layer, _exchanges(algorithm, federation, stage), federation.fed.n)
+        for stage in ("opening", "round")
+    )
+    orders = _accountant().orders
+
+    def spent(rounds: int) -> dict[str, float]:
+        epsilon, _ = rdp.compute_epsilon(orders, opening + rounds * each_round, layer.delta)
+        return {"epsilon": float(epsilon)}
+
+    return spent
+
+
+def statement(algorithm: Algorithm) -> dict[str, Any]:
+    """What is promised, in words and numbers, for the record of a run."""
+    layer = private_layer(algorithm)
+    if layer is None:
+        return {}
+    whom = {
+        "hub": "central: the hub is trusted, what it publishes is private",
+        "client": "local: replies are private before they leave a client",
+    }
+    return {
+        "privacy": {
+            "kind": whom[layer.at],
+            "neighbours": "the rows of one client replaced by any others",
+            "not covered": "metrics, and the counts and sums by which tables were prepared",
+            "delta": float(layer.delta),
+            "clip": float(layer.clip),
+            "noise": float(layer.noise),
+        }
+    }
+
+
+_traced: dict[Any, list[Exchange]] = {}  # exchanges depend on shapes alone, so they are kept
+
+
+def _exchanges(algorithm: Algorithm, federation: Federation, stage: str) -> list[Exchange]:
+    leaves, structure = jax.tree.flatten((algorithm, federation))
+    shapes = tuple((np.shape(leaf), np.result_type(leaf)) for leaf in leaves)
+    key = (stage, structure, shapes)
+    if key not in _traced:
+        _traced[key] = transcript(algorithm, federation, stage)
+    return _traced[key]
+
+
+def _accountant() -> Any:
+    from dp_accounting import NeighboringRelation, rdp
+
+    return rdp.RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+
+
+def _divergences(layer: Private, exchanges: list[Exchange], n: int) -> np.ndarray:
+    """The Rényi divergences of these exchanges together, one for each order."""
+    import dp_accounting as dp
+
+    accountant = _accountant()
+    noise = dp.GaussianDpEvent(float(layer.noise) / _SENSITIVITY)
+    for exchange in exchanges:
+        if not exchange.up:
+            continue  # nothing comes back
+        sampled = layer.at == "hub" and exchange.uniform
+        accountant.compose(
+            dp.SampledWithoutReplacementDpEvent(n, exchange.clients, noise) if sampled else noise
+        )
+    return np.asarray(accountant.rdp)

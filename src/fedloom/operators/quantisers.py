@@ -1,0 +1,171 @@
+"""Quantisers: numbers replaced by the nearest of a few centres, and what training with them needs.
+
+    Q_c(x)_j  = the centre nearest to x_j
+    Q~_c(x)_j = c_1 + sum_k (c_k - c_{k-1}) sigmoid(P (x_j - (c_k + c_{k-1}) / 2)),  P -> inf: Q_c
+    R(x, c)   = (1/2) sum_j min_k |x_j - c_k|
+
+Centres are sorted. The nearest one is found by a search among the midpoints, so there is never a
+matrix of distances. The first functions work on one layer; `Quantiser` maps them over the layers of
+a model that is one vector.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedloom.layout import Layout
+from fedloom.operators.proximal import soft_threshold
+
+Array = Any
+
+FULL_PRECISION = 32
+_FEW = 16  # up to so many centres, a comparison with each beats a search and a scatter
+
+
+def cells(x: Array, centres: Array) -> Array:
+    """Which centre is nearest to each number; of two alike, the lower one."""
+    method = "compare_all" if len(centres) <= _FEW else "scan_unrolled"
+    return jnp.searchsorted((centres[1:] + centres[:-1]) / 2, x, method=method)
+
+
+def cell_sums(values: Array, cell: Array, levels: int) -> Array:
+    """The sum of the values of each cell."""
+    if levels > _FEW:
+        return jax.ops.segment_sum(values, cell, levels)
+    return jnp.stack([jnp.where(cell == k, values, 0).sum() for k in range(levels)])
+
+
+@jax.custom_vjp
+def hard(x: Array, centres: Array) -> Array:
+    """Q_c(x). Its derivative is 0 by x; by a centre it is 1 at the numbers of its cell."""
+    return centres[cells(x, centres)]
+
+
+def _hard_forward(x: Array, centres: Array) -> tuple[Array, tuple[Array, Array]]:
+    cell = cells(x, centres)
+    return centres[cell], (cell, centres)
+
+
+def _hard_backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    cell, centres = saved
+    return jnp.zeros_like(slope), cell_sums(slope, cell, len(centres))
+
+
+hard.defvjp(_hard_forward, _hard_backward)
+
+
+def soft(x: Array, centres: Array, sharpness: Array) -> Array:
+    """Q~_c(x), with slope P = `sharpness`."""
+    out = jnp.broadcast_to(centres[0], x.shape)
+    for low, high in zip(centres[:-1], centres[1:], strict=True):
+        out = out + (high - low) * jax.nn.sigmoid(sharpness * (x - (low + high) / 2))
+    return out
+
+
+def distance(x: Array, centres: Array) -> Array:
+    """R(x, c)."""
+    return 0.5 * jnp.abs(x - hard(x, centres)).sum()
+
+
+def prox_weights(x: Array, centres: Array, step: Array) -> Array:
+    """The proximal map of step * R(., c): every number moves step / 2 towards its centre."""
+    nearest = hard(x, centres)
+    return nearest + soft_threshold(x - nearest, step / 2)
+
+
+def prox_centres(
+    moved: Array, centres: Array, x: Array, step: Array, *, sign: float, per_cell: bool
+) -> Array:
+    """The proximal map of step * R(x, .) at `moved`, to first order around `centres`.
+
+    A centre moves towards the median of its cell: by step / 2 times the number of weights above it
+    less the number below. With `per_cell` the count is divided by the size of the cell. The paper
+    and its program have the opposite sign (`sign` = -1), which drives centres away.
+    """
+    levels, cell = len(centres), cells(x, centres)
+    count = cell_sums(jnp.sign(x - centres[cell]), cell, levels)
+    if per_cell:
+        count = count / jnp.maximum(cell_sums(jnp.ones_like(x), cell, levels), 1)
+    return jnp.sort(moved + sign * (step / 2) * count)
+
+
+def first_centres(x: Array, levels: int) -> Array:
+    """Evenly from the smallest to the largest number; two: the means of either sign."""
+    if levels > 2:
+        return jnp.linspace(x.min(), x.max(), levels, dtype=x.dtype)
+    negative = x < 0
+    counts = jnp.maximum(jnp.stack([negative.sum(), (~negative).sum()]), 1)
+    return jnp.stack([jnp.where(negative, x, 0).sum(), jnp.where(negative, 0, x).sum()]) / counts
+
+
+class Quantiser(NamedTuple):
+    """The layers of a model that are quantised, each with as many centres of its own."""
+
+    layers: tuple[tuple[int, int], ...]  # where each begins and ends in the model's vector
+    levels: int
+    sharpness: Array | None = None  # of the soft quantiser; None: the hard one
+
+    def __call__(self, x: Array, centres: Array) -> Array:
+        """The quantised model; what is not quantised passes as it is."""
+        if self.sharpness is None:
+            return self.hard(x, centres)
+        return self._each(x, lambda part, k: soft(part, centres[k], self.sharpness))
+
+    def hard(self, x: Array, centres: Array) -> Array:
+        """The model with every weight at its nearest centre."""
+        return self._each(x, lambda part, k: hard(part, centres[k]))
+
+    def first_centres(self, x: Array) -> Array:
+        """Centres to begin with, (layers, levels)."""
+        return jnp.stack([first_centres(x[a:b], self.levels) for a, b in self.layers])
+
+    def distance(self, x: Array, centres: Array) -> Array:
+        """R(x, c), summed over layers."""
+        parts = [distance(x[a:b], centres[k]) for k, (a, b) in enumerate(self.layers)]
+        return sum(parts, start=jnp.zeros((), x.dtype))
+
+    def prox_weights(self, x: Array, centres: Array, step: Array) -> Array:
+        """The proximal map of step * R(., c)."""
+        return self._each(x, lambda part, k: prox_weights(part, centres[k], step))
+
+    def prox_centres(
+        self, moved: Array, centres: Array, x: Array, step: Array, *, sign: float, per_cell: bool
+    ) -> Array:
+        """The proximal map of step * R(x, .), to first order, layer by layer."""
+        return jnp.stack(
+            [
+                prox_centres(moved[k], centres[k], x[a:b], step, sign=sign, per_cell=per_cell)
+                for k, (a, b) in enumerate(self.layers)
+            ]
+        )
+
+    def follow(self, x: Array, centres: Array, moved: Array) -> Array:
+        """The model whose weights keep their cells while the centres move."""
+        return self._each(x, lambda part, k: moved[k][cells(part, centres[k])])
+
+    def put(self, into: Array, x: Array) -> Array:
+        """`into`, with its quantised layers taken from `x`."""
+        return self._each(into, lambda _, k: x[slice(*self.layers[k])])
+
+    def _each(self, x: Array, change: Callable[[Array, int], Array]) -> Array:
+        for k, (start, stop) in enumerate(self.layers):
+            x = jax.lax.dynamic_update_slice(x, change(x[start:stop], k), (start,))
+        return x
+
+
+def layers_to_quantise(layout: Layout, keep: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Where the weight tensors of a model lie in its vector, but for those at the places `keep`.
+
+    Tensors of one dimension, such as biases and scales of norms, are no weight tensors.
+    """
+    places, start = [], 0
+    for shape in layout.shapes:
+        stop = start + math.prod(shape)
+        if len(shape) > 1:
+            places.append((start, stop))
+        start = stop
+    kept = {place % len(places) for place in keep} if places else set()
+    return tuple(place for k, place in enumerate(places) if k not in kept)

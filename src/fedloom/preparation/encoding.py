@@ -1,0 +1,110 @@
+"""How raw columns become features, once it is settled: what is saved with a model."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedloom.errors import DataError
+from fedloom.preparation import tables
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column of numbers, which is standardised, or of words, one feature for each word.
+
+    Where a training row of any site had no value, there is one more feature, which is 1 in rows
+    without a value. A missing number then counts as the mean; a missing word, or one that no site
+    had in training, as none of the words.
+    """
+
+    name: str
+    missing: int  # training rows without a value, over all sites
+    mean: float = 0.0
+    deviation: float = 1.0
+    words: list[str] | None = None  # None: numbers
+    counts: list[int] | None = None  # how often each word occurs in training rows
+
+    @property
+    def features(self) -> list[str]:
+        """The names of the features that the column becomes."""
+        own = [self.name] if self.words is None else [f"{self.name}={w}" for w in self.words]
+        return [*own, f"{self.name} is missing"] if self.missing else own
+
+    def encode(self, source: str, series: "pl.Series") -> np.ndarray:
+        """The features of each row."""
+        if self.words is None:
+            values = (tables.numbers(source, series) - self.mean) / self.deviation
+            absent = np.isnan(values)
+            block = np.where(absent, 0, values)[:, None]
+        else:
+            places = tables.places(series, self.words)
+            absent = tables.known(series).is_null().to_numpy()
+            block = (places[:, None] == np.arange(len(self.words))).astype(np.float64)
+        return np.column_stack([block, absent]) if self.missing else block
+
+    def unknown_words(self, series: "pl.Series") -> int:
+        """How many rows hold a word that no site had in training."""
+        if self.words is None:
+            return 0
+        places = tables.places(series, self.words)
+        return int(((places < 0) & tables.words(series).is_not_null().to_numpy()).sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class Preparation:
+    """The whole encoding, and what was found on the way."""
+
+    label: str
+    classes: list[Any] | None  # None: a regression
+    columns: list[Column]
+    sites: list[dict[str, Any]]  # for each: its name, its rows, what was missing
+    bytes_up: int = 0  # what the preparation cost in communication
+    bytes_down: int = 0
+
+    @property
+    def features(self) -> list[str]:
+        """The names of all features."""
+        return [feature for column in self.columns for feature in column.features]
+
+    def encode(self, source: str, frame: "pl.DataFrame") -> np.ndarray:
+        """The features of each row of a table, (rows, features)."""
+        tables.require(source, frame, [column.name for column in self.columns])
+        return np.concatenate(
+            [column.encode(source, frame[column.name]) for column in self.columns], axis=1
+        )
+
+    def encode_labels(self, source: str, series: "pl.Series") -> np.ndarray:
+        """Classes as 0, 1, ..., or the numbers of a regression."""
+        if self.classes is None:
+            return tables.numbers(source, series)
+        listed = [str(label) for label in self.classes]
+        places = tables.places(series, listed)
+        if (places < 0).any():
+            row = int(np.argmax(places < 0))
+            raise DataError(
+                f"{source}: every {self.label!r} must be one of {', '.join(listed)}; got "
+                f"{series[row]!r}. Correct it, or add such rows to the training rows of a site."
+            )
+        return places
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {"format": _FORMAT, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Preparation":
+        """What `as_dict` returned."""
+        values = dict(values)
+        if values.pop("format", None) != _FORMAT:
+            raise DataError(
+                f"the preparation was written in another format than {_FORMAT}. "
+                f"Read it with the fedloom version that wrote it."
+            )
+        columns = [Column(**column) for column in values.pop("columns")]
+        return cls(columns=columns, **values)

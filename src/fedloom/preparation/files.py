@@ -1,0 +1,153 @@
+"""One file a site: which files they are, and which of their rows are held out for testing."""
+
+import glob
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.data.frames import read_frame
+from fedloom.data.packed import PACKINGS, bare_name
+from fedloom.errors import DataError, MissingDataError, ParameterError
+from fedloom.hints import closest
+from fedloom.parameters import Rule, at_least, between, flag, param, parametrised
+from fedloom.preparation import tables
+from fedloom.preparation.fitting import prepare
+from fedloom.preparation.tables import Reading, SiteTable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SUFFIXES = tuple(kind + packing for kind in (".csv", ".parquet") for packing in PACKINGS)
+
+_text = Rule(lambda v: isinstance(v, str) and bool(v), "a text", "sites/*.csv")
+_names = Rule(
+    lambda v: isinstance(v, tuple) and all(isinstance(name, str) for name in v),
+    "a list of names of columns",
+    None,
+)
+
+
+def _names_param(doc: str) -> Any:
+    return param(_names, doc, default=())
+
+
+@parametrised
+class SiteFiles:
+    """A CSV or Parquet file for each site, all with the same columns."""
+
+    sites: str = param(_text, "a folder, or a pattern such as sites/*.parquet")
+    label: str = param(_text, "the column to predict")
+    test: str | None = param(
+        _text.or_none("no test files"),
+        "folder or pattern of test files, each named as its site's file",
+        default=None,
+    )
+    test_fraction: float | None = param(
+        between(0, 1).or_none("no rows"), "the part of each site's rows to hold out", default=None
+    )
+    ignore: tuple[str, ...] = _names_param("columns to leave out")
+    categorical: tuple[str, ...] = _names_param("columns of words, whatever they look like")
+    numeric: tuple[str, ...] = _names_param("columns of numbers, whatever they look like")
+    regression: bool | None = param(
+        flag.or_none("where some label is not whole"),
+        "whether the label is a number to predict",
+        default=None,
+    )
+    seed: int = param(at_least(0), "of the choice of held-out rows", default=0)
+
+    def __post_init__(self) -> None:
+        if self.test is not None and self.test_fraction is not None:
+            raise ParameterError(
+                "SiteFiles: test and test_fraction exclude each other; got both. Leave one out."
+            )
+        for name in self.categorical:
+            if name in self.numeric:
+                raise ParameterError(
+                    f"SiteFiles: a column holds numbers or words; {name!r} is in both numeric and "
+                    f"categorical. Take it out of one."
+                )
+        if self.label in (*self.ignore, *self.categorical, *self.numeric):
+            raise ParameterError(
+                f"SiteFiles: {self.label!r} is the label, and is not to be listed. Take it out of "
+                f"ignore, categorical and numeric."
+            )
+
+    def tables(self) -> list[SiteTable]:
+        """Read the files."""
+        found = named_files(self.sites, "sites")
+        held_out = {} if self.test is None else named_files(self.test, "test")
+        for name, path in held_out.items():
+            if name not in found:
+                raise DataError(
+                    f"{path}: a test file must have the name of a site's file; there is no site "
+                    f"{name!r}. {closest(name, found)}"
+                )
+        return [self._table(name, path, held_out.get(name)) for name, path in found.items()]
+
+    def clients(self) -> Clients:
+        """Read the files and prepare them federatedly."""
+        return prepare(self.tables(), self._reading)
+
+    @property
+    def _reading(self) -> Reading:
+        return Reading(self.label, self.ignore, self.categorical, self.numeric, self.regression)
+
+    def _table(self, name: str, path: Path, test_path: Path | None) -> SiteTable:
+        frame = read_frame(path)
+        train = tables.labelled(str(path), frame, self._reading)
+        if train.height == 0:
+            raise DataError(
+                f"{path}: a site must have at least one row with a label; {self.label!r} has none "
+                f"in {frame.height} rows. Fill it in, or take the file away."
+            )
+        unlabelled = frame.height - train.height
+        if test_path is not None:
+            whole = read_frame(test_path)
+            test = tables.labelled(str(test_path), whole, self._reading)
+            tables.require(str(test_path), test, train.columns)
+            test = test.select(train.columns)
+            unlabelled += whole.height - test.height
+        else:
+            train, test = self._hold_out(name, train)
+        return SiteTable(name, str(path), train, test, unlabelled)
+
+    def _hold_out(self, name: str, frame: "pl.DataFrame") -> tuple["pl.DataFrame", "pl.DataFrame"]:
+        """Training and test rows of a site, whatever the others have; one row at least trains."""
+        if self.test_fraction is None:
+            return frame, frame.clear()
+        rng = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
+        order = rng.permutation(frame.height)
+        kept = max(1, frame.height - round(self.test_fraction * frame.height))
+        return frame[np.sort(order[:kept])], frame[np.sort(order[kept:])]
+
+
+def named_files(pattern: str, option: str) -> dict[str, Path]:
+    """The files of a folder or a pattern by the names of their sites, sorted."""
+    place = Path(pattern).expanduser()
+    if place.is_dir():
+        paths = [path for path in place.iterdir() if path.name.endswith(_SUFFIXES)]
+    else:
+        paths = [Path(path) for path in glob.glob(str(place)) if Path(path).is_file()]
+    if not paths:
+        raise MissingDataError(
+            f"data.{option}: there is no CSV or Parquet file at {pattern!r}. "
+            f"Check the path; it is taken from the folder where fedloom is called."
+        )
+    found: dict[str, Path] = {}
+    for path in sorted(paths):
+        if not path.name.endswith(_SUFFIXES):
+            raise DataError(
+                f"{path}: a site's file must be .csv or .parquet; got {path.suffix!r}. "
+                f"Narrow the pattern."
+            )
+        name = bare_name(path).rpartition(".")[0]
+        if name in found:
+            raise DataError(
+                f"{path}: there must be one file for each site; {found[name]} has the same name. "
+                f"Rename or remove one."
+            )
+        found[name] = path
+    return found

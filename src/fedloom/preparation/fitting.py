@@ -1,0 +1,158 @@
+"""From the tables of all sites to clients, by exchanges between sites and hub."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.engines.simulator import simulate
+from fedloom.preparation import gathering, tables
+from fedloom.preparation.encoding import Column, Preparation
+from fedloom.preparation.gathering import Gather
+from fedloom.preparation.own_rows import TableProblem
+from fedloom.preparation.proposals import Schema, agree, propose
+from fedloom.preparation.statistics import Moments, Statistics
+from fedloom.preparation.tables import Reading, SiteTable
+from fedloom.protocol import Algorithm
+from fedloom.rows import Rows
+
+
+class Played(NamedTuple):
+    """What one round of a method left."""
+
+    hub: Any
+    info: Any
+    bytes_up: int
+    bytes_down: int
+
+
+Engine = Callable[[Algorithm, Clients], Played]
+
+
+def simulated(algorithm: Algorithm, clients: Clients) -> Played:
+    """One round in the simulator, in double precision."""
+    result = simulate(
+        algorithm, TableProblem(), clients, rounds=1, batch_size=None, metrics=(),
+        precision="float64", devices=1, progress=False,
+    )  # fmt: skip
+    final = result.final
+    return Played(
+        result.state.hub, result.info[-1], int(final["bytes_up"]), int(final["bytes_down"])
+    )
+
+
+def prepare(sites: Sequence[SiteTable], reading: Reading, *, engine: Engine = simulated) -> Clients:
+    """Clients with encoded rows; how they were encoded is in `clients.preparation`.
+
+    Args:
+        sites: The tables; each is looked at by itself only.
+        reading: How they are read.
+        engine: How a round is played: `simulated`, or by an engine of your own.
+    """
+    by_source = {site.source: propose(site, reading) for site in sites}
+    texts = gathering.as_clients(by_source)
+    told = engine(Gather(int(texts.sizes.max())), texts)
+    schema = agree(dict(zip(by_source, gathering.texts_of(told.hub), strict=True)), reading)
+    summed = engine(
+        Statistics(len(schema.numbers), tuple(map(len, schema.words.values()))),
+        _raw(sites, schema),
+    )
+    preparation = Preparation(
+        schema.label,
+        schema.classes,
+        _columns(schema, summed.hub, summed.info),
+        _report(sites, schema, summed.info),
+        told.bytes_up + summed.bytes_up,
+        told.bytes_down + summed.bytes_down,
+    )
+    return _encoded(sites, preparation)
+
+
+def _raw(sites: Sequence[SiteTable], schema: Schema) -> Clients:
+    """Numbers with nan for gaps, and places of words with -1: what statistics are taken of."""
+
+    def rows(site: SiteTable) -> Rows:
+        columns = [tables.numbers(site.source, site.train[name]) for name in schema.numbers]
+        places = [tables.places(site.train[name], w) for name, w in schema.words.items()]
+        height = site.train.height
+        return Rows(
+            np.stack(columns, axis=1) if columns else np.zeros((height, 0)),
+            np.stack(places, axis=1) if places else np.zeros((height, 0), np.int64),
+        )
+
+    return _clients(sites, [rows(site) for site in sites])
+
+
+def _columns(schema: Schema, moments: Moments, missing: np.ndarray) -> list[Column]:
+    gaps = dict(zip([*schema.numbers, *schema.words], missing.sum(0).astype(int), strict=True))
+    place, start = 0, 0
+    columns = []
+    for name, listed in schema.columns.items():
+        missing_here = int(gaps[name])
+        if listed is None:
+            mean, present = float(moments.mean[place]), max(moments.present[place], 1)
+            deviation = float(np.sqrt(moments.squares[place] / present))
+            # A column that is constant up to rounding stays at zero, whatever comes later.
+            scale = 1.0 if deviation <= 1e-12 * abs(mean) else deviation
+            columns.append(Column(name, missing_here, mean, scale))
+            place += 1
+        else:
+            counts = moments.words[start : start + len(listed)].astype(int).tolist()
+            columns.append(Column(name, missing_here, words=listed, counts=counts))
+            start += len(listed)
+    return columns
+
+
+def _report(
+    sites: Sequence[SiteTable], schema: Schema, missing: np.ndarray
+) -> list[dict[str, Any]]:
+    names = [*schema.numbers, *schema.words]
+    return [
+        {
+            "site": site.name,
+            "rows": site.train.height,
+            "test rows": site.test.height,
+            "without label": site.unlabelled,
+            "missing values": {n: int(g) for n, g in zip(names, gaps, strict=True) if g},
+        }
+        for site, gaps in zip(sites, missing, strict=True)
+    ]
+
+
+def _encoded(sites: Sequence[SiteTable], preparation: Preparation) -> Clients:
+    """Every site encodes its own rows."""
+
+    def rows(source: str, frame: Any) -> Rows:
+        labels = preparation.encode_labels(source, frame[preparation.label])
+        return Rows(preparation.encode(source, frame), labels)
+
+    train = [rows(site.source, site.train) for site in sites]
+    test = None
+    if any(site.test.height for site in sites):
+        test = [rows(site.source, site.test) for site in sites]
+        for site, entry in zip(sites, preparation.sites, strict=True):
+            strange = {c.name: c.unknown_words(site.test[c.name]) for c in preparation.columns}
+            entry["unknown words in test rows"] = {n: k for n, k in strange.items() if k}
+    labels = None if preparation.classes is None else np.asarray(preparation.classes)
+    return _clients(sites, train, test, labels=labels, preparation=preparation)
+
+
+def _clients(
+    sites: Sequence[SiteTable], train: list[Rows], test: list[Rows] | None = None, **more: Any
+) -> Clients:
+    join = functools.partial(map, np.concatenate)
+    held_out: dict[str, Any] = {}
+    if test is not None:
+        held_out = {
+            "test": Rows(*join(zip(*test, strict=True))),
+            "test_sizes": np.array([len(rows.y) for rows in test]),
+        }
+    return Clients(
+        Rows(*join(zip(*train, strict=True))),
+        np.array([len(rows.y) for rows in train]),
+        tuple(site.name for site in sites),
+        **held_out,
+        **more,
+    )

@@ -1,0 +1,163 @@
+"""What a site says of its table, and the schema that the hub makes of all that was said.
+
+A proposal is JSON: for every column its kind and, where it holds words, the words of the training
+rows; likewise for the label. It names no row and counts nothing.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fedloom.errors import DataError
+from fedloom.preparation import tables
+from fedloom.preparation.tables import EMPTY, MOST_WORDS, NUMBER, WORD, Reading, SiteTable
+
+_WHOLE, _REAL = "whole numbers", "numbers"
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """What all sites agreed on."""
+
+    label: str
+    classes: list[Any] | None  # None: a regression
+    columns: dict[str, list[str] | None]  # the words of each column; None: numbers
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns of numbers."""
+        return [name for name, listed in self.columns.items() if listed is None]
+
+    @property
+    def words(self) -> dict[str, list[str]]:
+        """The columns of words, with their words."""
+        return {name: listed for name, listed in self.columns.items() if listed is not None}
+
+
+def propose(site: SiteTable, reading: Reading) -> str:
+    """What a site says of its table."""
+    columns: dict[str, dict[str, Any]] = {}
+    for name in site.features(reading):
+        series = site.train[name]
+        kind = tables.kind_of(site.source, series, reading)
+        columns[name] = {"kind": kind}
+        if kind == WORD:
+            if name not in reading.categorical:
+                tables.check_no_key(site.source, series)
+            columns[name]["words"] = tables.words_in(site.source, series, "Add it to ignore.")
+        elif kind == NUMBER:
+            tables.numbers(site.source, series)  # raises where the file lies
+    return json.dumps({"columns": columns, "label": _label(site, reading)}, ensure_ascii=False)
+
+
+def _label(site: SiteTable, reading: Reading) -> dict[str, Any]:
+    series = site.train[reading.label]
+    plain = dataclasses.replace(reading, categorical=(), numeric=())
+    if tables.kind_of(site.source, series, plain) == WORD:
+        if reading.regression:
+            raise DataError(
+                f"{site.source}: the label {series.name!r} of a regression must hold numbers; got "
+                f"{series[0]!r}. Leave out regression = true for classes."
+            )
+        remedy = "Is it the label?"
+        return {"kind": WORD, "classes": tables.words_in(site.source, series, remedy)}
+    values = np.unique(tables.numbers(site.source, series))
+    whole = not reading.regression and bool((values == np.round(values)).all())
+    if not whole or len(values) > MOST_WORDS:
+        return {"kind": _REAL if not whole else _WHOLE, "classes": None}
+    return {"kind": _WHOLE, "classes": values.astype(int).tolist()}
+
+
+def agree(texts: Mapping[str, str], reading: Reading) -> Schema:
+    """The schema for all sites, from the proposals by the names of their files."""
+    said = {source: json.loads(text) for source, text in texts.items()}
+    first = next(iter(said))
+    names = list(said[first]["columns"])
+    for source, proposal in said.items():
+        for name in names:
+            if name not in proposal["columns"]:
+                raise _differ(source, name, "is missing", first)
+        for name in proposal["columns"]:
+            if name not in names:
+                raise _differ(first, name, "is missing", source)
+    _check_listed(first, names, reading)
+    if not names:
+        raise DataError(f"{first}: there must be a column beside the label; got none. Add some.")
+    columns = {
+        name: _column(
+            name, {source: proposal["columns"][name] for source, proposal in said.items()}
+        )
+        for name in names
+    }
+    labels = {source: proposal["label"] for source, proposal in said.items()}
+    return Schema(reading.label, _classes(labels, reading), columns)
+
+
+def _differ(source: str, name: str, what: str, other: str) -> DataError:
+    return DataError(
+        f"{source}: all sites must have the same columns; {name!r} {what}, and {other} has it. "
+        f"Add the column there, or add it to ignore."
+    )
+
+
+def _check_listed(source: str, names: list[str], reading: Reading) -> None:
+    for option in ("categorical", "numeric"):
+        for name in getattr(reading, option):
+            if name not in names:
+                raise DataError(
+                    f"{source}: {option} lists {name!r}, which is not a column to learn from. "
+                    f"Take it out, or correct the name."
+                )
+
+
+def _column(name: str, said: dict[str, Any]) -> list[str] | None:
+    """The words of a column, or None for numbers."""
+    kinds = {entry["kind"]: source for source, entry in reversed(said.items())}
+    if NUMBER in kinds and WORD in kinds:
+        raise DataError(
+            f"{kinds[WORD]}: column {name!r} holds words, and in {kinds[NUMBER]} numbers. "
+            f"Correct the values, or add the column to categorical, numeric or ignore."
+        )
+    if set(kinds) == {EMPTY}:
+        raise DataError(
+            f"{next(iter(said))}: column {name!r} has no value in any row of any site. "
+            f"Add it to ignore."
+        )
+    if NUMBER in kinds:
+        return None
+    union = sorted({word for entry in said.values() for word in entry.get("words", ())})
+    if len(union) > MOST_WORDS:
+        raise DataError(
+            f"{kinds[WORD]}: a column of words must have at most {MOST_WORDS} different ones over "
+            f"all sites; {name!r} has {len(union)}. Add it to ignore."
+        )
+    return union
+
+
+def _classes(said: dict[str, Any], reading: Reading) -> list[Any] | None:
+    """The classes of all sites, sorted; None for a regression."""
+    kinds = {entry["kind"]: source for source, entry in reversed(said.items())}
+    if WORD in kinds and len(kinds) > 1:
+        other = next(source for kind, source in kinds.items() if kind != WORD)
+        raise DataError(
+            f"{kinds[WORD]}: the label {reading.label!r} holds words, and in {other} numbers. "
+            f"Write the classes alike at all sites."
+        )
+    if _REAL in kinds and reading.regression is not False:
+        return None
+    unlisted = next((source for source, entry in said.items() if entry["classes"] is None), None)
+    union = sorted({value for entry in said.values() for value in entry["classes"] or ()})
+    if unlisted is not None or len(union) > MOST_WORDS:
+        raise DataError(
+            f"{unlisted or next(iter(said))}: the label {reading.label!r} must be one of at most "
+            f"{MOST_WORDS} classes. For numbers to predict, set regression = true."
+        )
+    if len(union) < 2:
+        raise DataError(
+            f"{next(iter(said))}: the label {reading.label!r} must have two classes or more over "
+            f"all sites; got {union[0]!r} in every row. Is it the label?"
+        )
+    return union

@@ -1,0 +1,147 @@
+"""One site's table: which columns hold numbers and which hold words, and their values."""
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedloom.errors import DataError
+from fedloom.hints import closest
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_WORDS = 1000  # a column of words with more of them is a key or a text, not a category
+_LEAST_TO_TELL_A_KEY = 20  # rows
+NUMBER, WORD, EMPTY = "number", "word", "empty"
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How all sites read their tables; the same at each of them."""
+
+    label: str
+    ignore: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()  # columns of words, even where they look like numbers
+    numeric: tuple[str, ...] = ()  # columns of numbers, even where they look like words
+    regression: bool | None = None  # None: where some label is not a whole number
+
+
+@dataclasses.dataclass(frozen=True)
+class SiteTable:
+    """The table of one site; rows without a label have been set aside."""
+
+    name: str
+    source: str  # the file, for messages
+    train: "pl.DataFrame"
+    test: "pl.DataFrame"
+    unlabelled: int = 0
+
+    def features(self, reading: Reading) -> list[str]:
+        """The columns to learn from."""
+        return [n for n in self.train.columns if n != reading.label and n not in reading.ignore]
+
+
+def labelled(source: str, frame: "pl.DataFrame", reading: Reading) -> "pl.DataFrame":
+    """The rows that have a label."""
+    require(source, frame, [reading.label])
+    return frame.filter(known(frame[reading.label]).is_not_null())
+
+
+def require(source: str, frame: "pl.DataFrame", names: list[str]) -> None:
+    """Raise DataError where a column is missing."""
+    for name in names:
+        if name not in frame.columns:
+            raise DataError(
+                f"{source}: the table must have a column {name!r}; it has none of that name. "
+                f"{closest(name, frame.columns)}"
+            )
+
+
+def kind_of(source: str, series: "pl.Series", reading: Reading) -> str:
+    """Whether a column holds numbers, words or nothing at all."""
+    import polars as pl
+
+    _check_type(source, series)
+    if known(series).null_count() == series.len():
+        return EMPTY
+    if series.name in reading.categorical:
+        return WORD
+    looks_like_number = series.dtype.is_numeric() or series.dtype == pl.Boolean
+    return NUMBER if series.name in reading.numeric or looks_like_number else WORD
+
+
+def _check_type(source: str, series: "pl.Series") -> None:
+    import polars as pl
+
+    plain = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Null)
+    if not series.dtype.is_numeric() and series.dtype not in plain:
+        raise DataError(
+            f"{source}: column {series.name!r} must hold numbers or words; got {series.dtype}. "
+            f"Convert it, or leave it out."
+        )
+
+
+def known(series: "pl.Series") -> "pl.Series":
+    """The column with null wherever there is no finite number and no word."""
+    if series.dtype.is_float():
+        return series.set(~series.is_finite(), None)
+    return series
+
+
+def numbers(source: str, series: "pl.Series") -> np.ndarray:
+    """The values of a column of numbers, nan where there is none."""
+    import polars as pl
+
+    _check_type(source, series)
+    values = known(known(series).cast(pl.Float64, strict=False))
+    lost = values.is_null() & known(series).is_not_null()
+    if lost.any():
+        row = int(lost.to_numpy().argmax())
+        raise DataError(
+            f"{source}: column {series.name!r} must hold numbers; got {series[row]!r} in row "
+            f"{row + 1}. Correct it; leave the field empty where the value is not known."
+        )
+    return values.fill_null(np.nan).to_numpy().astype(np.float64)
+
+
+def words(series: "pl.Series") -> "pl.Series":
+    """The values of a column of words, null where there is none; 3 and 3.0 are the same word."""
+    import polars as pl
+
+    series = known(series)
+    if series.dtype == pl.Boolean:
+        series = series.cast(pl.Int64)
+    text = series.cast(pl.String)
+    if not series.dtype.is_float():
+        return text
+    whole = series.cast(pl.Int64, strict=False).cast(pl.String)
+    return whole.zip_with((series == series.round()).fill_null(False), text)
+
+
+def check_no_key(source: str, series: "pl.Series") -> None:
+    """Refuse a column in which no word occurs twice: the words of categories leave the site."""
+    values = words(series).drop_nulls()
+    if len(values) >= _LEAST_TO_TELL_A_KEY and values.n_unique() == len(values):
+        raise DataError(
+            f"{source}: column {series.name!r} holds another word in each of {len(values)} rows, "
+            f"as names and keys do. Add it to ignore, or to categorical if its words may be known "
+            f"to all."
+        )
+
+
+def words_in(source: str, series: "pl.Series", remedy: str) -> list[str]:
+    """The words that occur in a column, sorted."""
+    found = words(series).drop_nulls().unique().sort().to_list()
+    if len(found) > MOST_WORDS:
+        raise DataError(
+            f"{source}: a column of words must have at most {MOST_WORDS} different ones; "
+            f"{series.name!r} has {len(found)}. {remedy}"
+        )
+    return found
+
+
+def places(series: "pl.Series", listed: list[str]) -> np.ndarray:
+    """The place of each word in a list; -1 where there is no word, or one that is not listed."""
+    index = {word: place for place, word in enumerate(listed)}
+    return np.array([index.get(word, -1) for word in words(series).to_list()], np.int64)

@@ -1,0 +1,77 @@
+"""The estimators keep scikit-learn's contract, and train over sites."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fedloom as fl
+from fedloom.errors import FedloomError
+from fedloom.sklearn import FederatedClassifier, FederatedRegressor
+
+ESTIMATORS = [
+    FederatedClassifier(rounds=15, batch_size=None, parameters={"lr": 0.3}),
+    FederatedRegressor(rounds=15, batch_size=None, parameters={"lr": 0.1}),
+]
+
+
+# A classifier of one class has nothing to learn; the check allows an error that says so.
+@parametrize_with_checks(ESTIMATORS)
+def test_contract(estimator, check):
+    check(estimator)
+
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 4))
+SITES = np.repeat(["north", "south", "west"], 30)
+CLASSES = np.array(["a", "b", "c"])[(X @ RNG.normal(size=(4, 3))).argmax(1)]
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    ["scaffold", fl.algorithms.Unreliable(fl.algorithms.FedAvg(lr=0.5), drop=0.2)],
+    ids=["key", "object"],
+)
+def test_any_method_trains_over_sites(algorithm):
+    model = FederatedClassifier(algorithm, rounds=40).fit(X, CLASSES, sites=SITES)
+    assert model.score(X, CLASSES) > 0.85
+    np.testing.assert_allclose(model.predict_proba(X).sum(1), 1)
+    assert model.result_.clients["client"].to_list() == ["north", "south", "west"]
+    assert model.result_.final["bytes_up"] > 0
+
+
+def test_the_rows_of_a_site_may_lie_anywhere():
+    order = RNG.permutation(len(X))
+    settings = {"rounds": 5, "batch_size": None}
+    one = FederatedClassifier(**settings).fit(X, CLASSES, sites=SITES)
+    other = FederatedClassifier(**settings).fit(X[order], CLASSES[order], sites=SITES[order])
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-5)
+
+
+def test_a_regression_and_a_network():
+    y = X @ [1.0, -2.0, 0.5, 0.0] + 3
+    line = FederatedRegressor(rounds=60, parameters={"lr": 0.2}).fit(X, y, sites=SITES)
+    assert line.score(X, y) > 0.99
+    network = fl.problems.Supervised(fl.models.MLP((8,)))
+    curved = FederatedClassifier(problem=network, rounds=60, parameters={"lr": 0.3})
+    assert clone(curved).fit(X, CLASSES, sites=SITES).score(X, CLASSES) > 0.8
+
+
+@pytest.mark.parametrize(
+    "settings,complaint",
+    [
+        ({"algorithm": "fedavgg"}, "Did you mean 'fedavg'"),
+        ({"parameters": {"lrr": 1}}, "FederatedClassifier, parameters.lrr: is not a parameter"),
+        ({"parameters": {"lr": -1}}, "lr must be a number > 0; got -1"),
+        ({"algorithm": "feddr"}, "FedDR needs step"),
+        ({"rounds": 0}, "rounds must be a whole number >= 1; got 0"),
+    ],
+)
+def test_misuse_is_named(settings, complaint):
+    with pytest.raises(FedloomError, match=complaint):
+        FederatedClassifier(**settings).fit(X, CLASSES)
+
+
+def test_sites_must_match_the_rows():
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        FederatedClassifier().fit(X, CLASSES, sites=SITES[1:])
