@@ -6,6 +6,7 @@
   const DASHES = ["solid", "dash", "dashdot", "dot"];
   const CLASSES = ["#332288", "#88CCEE", "#44AA99", "#117733", "#999933",
     "#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB"];  // Paul Tol's muted scheme
+  const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "x"];
   const AXES = { round: "Rounds", bytes: "Bytes sent", seconds: "Seconds" };
   const MANY = 60;  // more bars than this cannot be told apart
   const coarse = matchMedia("(pointer: coarse)").matches;
@@ -70,8 +71,32 @@
     { name: "scale", label: "Vertical scale", options: [["linear", "Linear"], ["close", "Close-up"], ["log", "Log"]], start: data.metrics[0].log ? "log" : "linear" },
   ];
 
+  // A row for each client, the methods as marks on it.
+  function eachClient(data, metric) {
+    const values = data.series.map((series) => series.y[metric.name]);
+    const mean = (k) => values.reduce((sum, y) => sum + (y[k] ?? 0), 0);
+    const order = data.clients.map((_, k) => k).sort((a, b) => mean(a) - mean(b));
+    const spans = order.map((k) => values.map((y) => y[k]).filter((v) => v !== null));
+    const lines = {
+      x: spans.flatMap((span) => span.length ? [Math.min(...span), Math.max(...span), null] : [null, null, null]),
+      y: order.flatMap((_, row) => [row, row, null]),
+      mode: "lines", line: { color: css("--line"), width: 3 }, hoverinfo: "skip", showlegend: false,
+    };
+    const marks = data.series.map((series, i) => ({
+      x: order.map((k) => values[i][k]), y: order.map((_, row) => row), name: safe(series.name),
+      mode: "markers", marker: { color: colour(i), symbol: SYMBOLS[i % SYMBOLS.length], size: 11, opacity: 0.9 },
+      text: order.map((k) => safe(data.clients[k])), hovertemplate: "%{text}<br>%{x:.4g}<extra>%{fullData.name}</extra>",
+    }));
+    const name = (text) => safe(text.length > 20 ? `${text.slice(0, 19)}…` : text);
+    return [[lines, ...marks], {
+      height: 110 + 28 * order.length, hovermode: "closest", xaxis: { title: safe(metric.label) },
+      yaxis: { tickvals: order.map((_, row) => row), ticktext: order.map((k) => name(data.clients[k])), zeroline: false, showgrid: false },
+    }];
+  }
+
   function clients(data, choice) {
     const metric = data.metrics.find((m) => m.name === choice.metric);
+    if (choice.view === "each") return eachClient(data, metric);
     const crowd = data.clients.length > 300;
     const traces = data.series.map((series, i) => ({
       type: crowd ? "violin" : "box", name: safe(series.name), x: series.y[metric.name],
@@ -90,6 +115,10 @@
   }
   clients.choices = (data) => [
     { name: "metric", label: "Metric", options: data.metrics.map((m) => [m.name, m.label]), many: true },
+    {
+      name: "view", label: "View", start: data.clients.length <= 20 ? "each" : "spread",
+      options: [...(data.clients.length <= MANY ? [["each", "Each client"]] : []), ["spread", "Distribution"]],
+    },
   ];
 
   function holdings(data) {

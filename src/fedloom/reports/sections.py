@@ -204,7 +204,7 @@ SECTIONS = (
     Section(
         "clients",
         "How the clients fare",
-        "Each point is a client at the end of the run, with the model that it would use.",
+        "Each mark is a client at the end of the run, with the model that it would use.",
         _clients,
     ),
     Section(
