@@ -13,6 +13,7 @@ import importlib
 from typing import Any
 
 from fedloom import algorithms, data, deploy, models, problems
+from fedloom.engines.prediction import joint_predict, save_shares
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
@@ -34,12 +35,14 @@ __all__ = [
     "compare",
     "data",
     "deploy",
+    "joint_predict",
     "load",
     "models",
     "partition_plot",
     "predict",
     "problems",
     "reference",
+    "save_shares",
     "simulate",
     "sklearn",
     "sweep",

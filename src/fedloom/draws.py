@@ -78,6 +78,9 @@ _LOOM = define_prng_impl(
 )
 
 
+IMPL = _LOOM  # for `jax.random.wrap_key_data`, where a key travels as its words
+
+
 def key(seed: int) -> Array:
     """The root of all randomness of a run."""
     return jax.random.key(seed, impl=_LOOM)

@@ -6,10 +6,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedloom.data.clients import Clients
-from fedloom.layout import Layout, layout_of
+from fedloom.data.parties import Holders, Parties
+from fedloom.errors import ParameterError
+from fedloom.layout import Layout
 from fedloom.objective import prox
+from fedloom.operators.blocks import Block, block
+from fedloom.party import PartyObjective
 from fedloom.problems.base import Problem
+from fedloom.problems.losses import Loss
+from fedloom.problems.vertical import Vertical
 from fedloom.protocol import static
 from fedloom.rows import Rows, Spec, Store, store
 
@@ -32,6 +37,10 @@ class Fed:
         """A fresh model, as a vector."""
         return self.layout.ravel(self.problem.init(key, self.spec))
 
+    def init_dual(self, key: Array) -> Array:
+        """A fresh dual vector of a saddle problem."""
+        return self.layout.dual.ravel(self.problem.init_dual(key, self.spec))  # type: ignore[union-attr, attr-defined]
+
     def prox(self, v: Array, step: Array) -> Array:
         """The proximal map of step * g."""
         return prox(self.problem.regulariser, self.layout, v, step)
@@ -39,6 +48,26 @@ class Fed:
     def regularisation(self, w: Array) -> Array:
         """The value g(w)."""
         return self.problem.regulariser.value(self.layout.unravel(w))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class LabelParty(Fed):
+    """The hub of a vertical federation: the party that has the labels."""
+
+    problem: Vertical
+    labels: Array = None  # as the loss takes them
+    test_labels: Array = None  # None: there are no test rows
+    order: tuple[int, ...] = static(default=())  # of the parties in a model: by their names
+
+    def init_model(self, key: Array) -> Array:
+        """Zeros."""
+        return jax.numpy.zeros(self.layout.size, self.layout.dtype)
+
+    @property
+    def loss(self) -> Loss:
+        """The loss at the labels."""
+        return self.problem.loss_at(self.labels, self.spec.classes, self.spec.dtype)
 
 
 @jax.tree_util.register_dataclass
@@ -65,22 +94,46 @@ class Group:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
+class Party:
+    """A group of one: a party of a vertical federation, with its own columns of all rows."""
+
+    problem: Vertical
+    train: Block
+    test: Block | None
+    layout: Layout = static()
+    classes: int = static()
+    members: tuple[int, ...] = static()
+
+    @property
+    def size(self) -> int:
+        """One."""
+        return 1
+
+    def objective(self, index: Array | int) -> PartyObjective:
+        """The oracles of the party."""
+        return PartyObjective(self.problem, self.layout, self.train, self.classes)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class Federation:
     """The hub's knowledge and the groups of clients."""
 
     fed: Fed
-    groups: tuple[Group, ...]
+    groups: tuple[Any, ...]  # of Group, or of Party
 
 
 def assemble(
-    problem: Problem, clients: Clients, batch_size: int | None, precision: str
+    problem: Problem, clients: Holders, batch_size: int | None, precision: str
 ) -> Federation:
     """Bring a problem and clients together."""
     fed = know(problem, clients, precision)
+    if isinstance(clients, Parties):
+        return Federation(fed, tuple(alone(problem, clients, batch_size, precision)))
     train = _cast(clients.train, precision)
     test = None if clients.test is None else _cast(clients.test, precision)
     groups = []
-    for variant, members in problem.groups(clients):
+    for variant, members in fed.problem.groups(clients):
         chosen = np.arange(len(clients)) if members is None else np.asarray(members)
         held_out = None
         if test is not None:
@@ -98,29 +151,80 @@ def assemble(
     return Federation(fed, tuple(groups))
 
 
-def know(problem: Problem, clients: Clients, precision: str) -> Fed:
+def know(problem: Problem, clients: Holders, precision: str) -> Fed:
     """What the hub learns of the clients before the first round: their number and sizes."""
+    if isinstance(clients, Parties):
+        return _know_parties(_vertical(problem), clients, precision)
+    if isinstance(problem, Vertical):
+        raise ParameterError(
+            "a vertical problem needs parties with columns of the same rows; got clients with "
+            "rows of their own. Use fl.data.partition(dataset, 'features', parties=...) or "
+            "fl.data.from_parties."
+        )
+    problem = problem.agree(clients)
     spec = Spec(clients.train.x.shape[1:], clients.classes, precision)
-    layout = layout_of(lambda: problem.init(jax.random.key(0), spec))
+    layout = problem.layout(spec)
     weights = np.asarray(problem.client_weights(clients.sizes), precision)
     return Fed(problem, weights, len(clients), layout, spec)
 
 
-def alone(
-    problem: Problem, clients: Clients, batch_size: int | None, precision: str
-) -> list[Group]:
+def alone(problem: Problem, clients: Holders, batch_size: int | None, precision: str) -> list[Any]:
     """Each client by itself, with nothing but its own rows: what a site of a network holds."""
-    layout = know(problem, clients, precision).layout
+    if isinstance(clients, Parties):
+        return _parties(_vertical(problem), clients, precision)
+    fed = know(problem, clients, precision)
     variants: dict[int, Problem] = {}
-    for variant, members in problem.groups(clients):
+    for variant, members in fed.problem.groups(clients):
         variants |= dict.fromkeys(range(len(clients)) if members is None else members, variant)
 
     def own(rows: Rows | None) -> Store | None:
         return None if rows is None else store(_cast(rows, precision), np.array([len(rows.y)]))
 
+    layout = fed.layout
     return [
         Group(variants[i], own(clients.of(i)), own(clients.test_of(i)), layout, batch_size, (i,))  # type: ignore[arg-type]
         for i in range(len(clients))
+    ]
+
+
+def _vertical(problem: Problem) -> Vertical:
+    if not isinstance(problem, Vertical):
+        raise ParameterError(
+            f"parties with columns of the same rows need a vertical problem; got "
+            f"{type(problem).__name__}. Use fl.problems.Vertical, or divide rows."
+        )
+    return problem
+
+
+def _know_parties(problem: Vertical, parties: Parties, precision: str) -> LabelParty:
+    """What the label party knows: the labels, and how many features the others have."""
+    shares = dict(zip(parties.names, parties.widths, strict=True))
+    tested = parties.test_y
+    return LabelParty(
+        problem,
+        np.asarray(problem.client_weights(parties.widths), precision),
+        len(parties),
+        problem.joint_layout(shares, parties.classes, precision),
+        Spec((sum(parties.widths),), parties.classes, precision),
+        problem.targets(parties.y, parties.classes, precision),
+        None if tested is None else problem.targets(tested, parties.classes, precision),
+        tuple(sorted(range(len(parties)), key=parties.names.__getitem__)),
+    )
+
+
+def _parties(problem: Vertical, parties: Parties, precision: str) -> list[Party]:
+    """Each party with its own columns."""
+    tested = parties.test_features or [None] * len(parties)
+    return [
+        Party(
+            problem,
+            block(features, precision),
+            None if held_out is None else block(held_out, precision),
+            problem.share_layout(features.shape[1], parties.classes, precision),
+            parties.classes,
+            (i,),
+        )
+        for i, (features, held_out) in enumerate(zip(parties.features, tested, strict=True))
     ]
 
 

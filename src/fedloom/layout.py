@@ -18,6 +18,7 @@ class Layout(NamedTuple):
     shapes: tuple[tuple[int, ...], ...]
     names: tuple[str, ...]  # the last part of each array's path: "weights", "bias", ...
     dtype: str
+    dual: "Layout | None" = None  # in a saddle problem, how the dual vector folds
 
     @property
     def size(self) -> int:

@@ -17,8 +17,8 @@ from fedloom.rows import Batch, Share
 Array = Any
 
 
-class Objective:
-    """The mean loss f_i over a client's rows, plus the smooth penalty of the problem."""
+class Oracle:
+    """What all oracles share: the rows and their batches, the model's size, and g."""
 
     def __init__(self, problem: Any, layout: Layout, share: Share, batch_size: int | None):
         self.problem = problem
@@ -32,27 +32,6 @@ class Objective:
     def zeros(self) -> Array:
         """The zero vector of the model's size."""
         return jnp.zeros(self.layout.size, self.layout.dtype)
-
-    def value(self, w: Array, key: Array) -> Array:
-        """A stochastic value: the loss on a batch."""
-        return self._value(self.layout.unravel(w), self._batch(key))
-
-    def grad(self, w: Array, key: Array) -> Array:
-        """A stochastic gradient: that of the loss on a batch."""
-        return self._grad(w, self._batch(key))
-
-    def value_and_grad(self, w: Array, key: Array) -> tuple[Array, Array]:
-        """Value and gradient on the same batch."""
-        value, grad = jax.value_and_grad(self._value)(self.layout.unravel(w), self._batch(key))
-        return value, self.layout.ravel(grad)
-
-    def full_value(self, w: Array) -> Array:
-        """The value f_i(w) over all of the client's rows."""
-        return self._value(self.layout.unravel(w), self._everything)
-
-    def full_grad(self, w: Array) -> Array:
-        """The gradient of f_i over all of the client's rows."""
-        return self._grad(w, self._everything)
 
     def prox(self, v: Array, step: Array) -> Array:
         """The proximal map of step * g, with g the regulariser that all clients know."""
@@ -76,6 +55,31 @@ class Objective:
         if self.batch_size is None:
             return self._everything
         return self.share.draw(key, self.batch_size)
+
+
+class Objective(Oracle):
+    """The mean loss f_i over a client's rows, plus the smooth penalty of the problem."""
+
+    def value(self, w: Array, key: Array) -> Array:
+        """A stochastic value: the loss on a batch."""
+        return self._value(self.layout.unravel(w), self._batch(key))
+
+    def grad(self, w: Array, key: Array) -> Array:
+        """A stochastic gradient: that of the loss on a batch."""
+        return self._grad(w, self._batch(key))
+
+    def value_and_grad(self, w: Array, key: Array) -> tuple[Array, Array]:
+        """Value and gradient on the same batch."""
+        value, grad = jax.value_and_grad(self._value)(self.layout.unravel(w), self._batch(key))
+        return value, self.layout.ravel(grad)
+
+    def full_value(self, w: Array) -> Array:
+        """The value f_i(w) over all of the client's rows."""
+        return self._value(self.layout.unravel(w), self._everything)
+
+    def full_grad(self, w: Array) -> Array:
+        """The gradient of f_i over all of the client's rows."""
+        return self._grad(w, self._everything)
 
     def _value(self, model: Any, batch: Batch) -> Array:
         return batch.mean(self.problem.losses(model, batch.rows)) + self.problem.penalty(model)

@@ -105,6 +105,10 @@ class Replies(Generic[Reply]):
         total = factors.sum()
         return self._combine(factors / jnp.where(total > 0, total, 1))
 
+    def map(self, function: Callable[[Any], Any]) -> "Replies":
+        """Each reply passed through a function."""
+        return Replies(jax.vmap(function)(self.value), self.cohort)
+
     def scatter(self, n: int) -> Reply:
         """One row for each of `n` clients, zero where no reply came from; repeats add up."""
         slots = jnp.where(self.cohort.present, self.cohort.ids, n)
@@ -143,6 +147,7 @@ class Algorithm:
 
     __parametrised__: ClassVar[bool] = True
     takes: ClassVar[str] = "smooth"  # the kind of problem that the method is for
+    dual: ClassVar[str] = "shared"  # in a saddle problem, whose dual: "shared" or "separate"
     takes_regulariser: ClassVar[bool] = False  # whether the method heeds the problem's g
     takes_constraint: ClassVar[bool] = False  # whether it does where g is a constraint
 

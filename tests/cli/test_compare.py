@@ -68,6 +68,18 @@ def test_compare_prints_a_row_for_each_method_and_draws(file, tmp_path, capsys):
     assert "After 40 rounds, 2 seeds" in capsys.readouterr().out
 
 
+def test_robust_methods_leave_pictures_of_fairness(tmp_path, capsys):
+    path = tmp_path / "robust.toml"
+    text = SETTINGS.replace('regulariser = { kind = "l1", strength = 0.01 }\n', "")
+    text = text.replace("decoupled_prox", "afl").replace("lr = 1.0", "lr = 1.0\nweight_lr = 0.1", 1)
+    text = text.replace("fedmid", "fedavg").replace('"optimality", ', "").replace("1e-3", "0.6")
+    path.write_text(text + 'metric = "loss_worst"\n')
+    assert main(["compare", str(path), "--out", str(tmp_path / "o")]) == 0
+    assert "comparison.png, distribution.png, weights.png" in capsys.readouterr().out
+    for name in ("distribution.png", "weights.png"):
+        assert (tmp_path / "o" / name).read_bytes().startswith(b"\x89PNG")
+
+
 def test_run_refuses_several_methods(file, capsys):
     assert main(["run", str(file)]) == 2
     assert "takes one method; got decoupled_prox, mirror" in capsys.readouterr().err
@@ -107,7 +119,7 @@ def test_every_method_sees_the_same_batches():
 @pytest.mark.parametrize("name", available())
 def test_the_settings_of_every_reproduction_are_valid(name):
     chosen = settings.read(available()[name])
-    assert chosen.algorithms and chosen.run.rounds >= 100
+    assert chosen.algorithms and chosen.run.rounds >= 10
 
 
 def test_reproduce_shows_what_there_is_and_runs_it(tmp_path, capsys):

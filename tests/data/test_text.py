@@ -40,6 +40,9 @@ def test_rows_are_cut_and_shifted_by_one(tmp_path):
     assert list(found.columns["client"]) == ["hamlet/HAMLET"] * 2
     assert len(found.labels) == 86
     assert found.x.dtype == np.int32
+    loudest = read_shakespeare(path, length=2, roles=1)
+    assert set(loudest.columns["client"]) == {"hamlet/HAMLET"}
+    assert len(loudest) < len(read_shakespeare(path, length=2))
     with raises(DataError, path, "more than 50 characters"):
         read_shakespeare(path)
 

@@ -14,7 +14,14 @@ from laws.trials import ALL, KEYS, trial
 def test_client_order_is_irrelevant(entry):
     tried, example = trial(entry.kind), entry.example()
     # Everyone takes part and gradients are full, so that nothing is drawn.
-    fixed = {"cohort": None, "stragglers": 0, "noise": 0.0, "drop": 0.0, "late": 0.0}
+    fixed = {
+        "cohort": None,
+        "stragglers": 0,
+        "noise": 0.0,
+        "drop": 0.0,
+        "late": 0.0,
+        "columns": 100,
+    }
     names = {field.name for field in dataclasses.fields(example)}
     example = dataclasses.replace(example, **{n: v for n, v in fixed.items() if n in names})
     turned = tried.turned((2, 0, 3, 1))

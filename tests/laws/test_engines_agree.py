@@ -27,10 +27,7 @@ def test_wire_and_simulator_give_the_same_trajectory(entry, double):
 
 def client_state(result, tried, i):
     """The state of a client, from that of its group."""
-    for (_, members), states in zip(
-        tried.problem.groups(tried.clients), result.state.clients, strict=True
-    ):
-        everyone = range(len(tried.clients)) if members is None else list(members)
-        if i in everyone:
-            return jax.tree.map(lambda leaf: leaf[everyone.index(i)], states)  # noqa: B023
+    for members, states in zip(tried.groups(), result.state.clients, strict=True):
+        if i in members:
+            return jax.tree.map(lambda leaf: leaf[members.index(i)], states)  # noqa: B023
     raise LookupError(f"client {i} is in no group")

@@ -1,4 +1,4 @@
-"""The same seed gives the same bits; another seed does not."""
+"""The same seed gives the same bits; another seed does not, if anything is drawn."""
 
 import jax
 import numpy as np
@@ -15,4 +15,4 @@ def test_same_seed_same_bits(entry):
         row | {"seconds": 0} for row in second.rows
     ]
     same = jax.tree.map(np.array_equal, first.state.hub, other.state.hub)
-    assert not all(jax.tree.leaves(same))
+    assert all(jax.tree.leaves(same)) == entry.deterministic

@@ -11,7 +11,8 @@ import numpy as np
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.entry import Entry
-from fedloom.data.clients import Clients, from_arrays
+from fedloom.data.clients import from_arrays
+from fedloom.data.parties import Holders, Parties, from_parties
 
 ROUNDS = 4
 BATCH = 4
@@ -21,10 +22,12 @@ class Trial(NamedTuple):
     """A problem that suits the method, and clients with unequal numbers of unlike rows."""
 
     problem: object
-    clients: Clients
+    clients: Holders
 
     def turned(self, order: tuple[int, ...]) -> "Trial":
         """The same federation with its clients in another order."""
+        if isinstance(self.clients, Parties):
+            return self._replace(clients=self.clients.in_order(order))
         problem, what_clients_have = self.problem, {}
         for name in ("own", "bits"):
             if isinstance(getattr(problem, name, None), tuple):
@@ -33,6 +36,14 @@ class Trial(NamedTuple):
             dataclasses.replace(problem, **what_clients_have),
             from_arrays([self.clients.of(i) for i in order]),
         )
+
+    def groups(self) -> list[list[int]]:
+        """The clients of each group, in the order in which their states are stacked."""
+        everyone = list(range(len(self.clients)))
+        if isinstance(self.clients, Parties):
+            return [[i] for i in everyone]
+        groups = self.problem.groups(self.clients)
+        return [everyone if members is None else list(members) for _, members in groups]
 
 
 def undrawn(width: int) -> fl.models.Model:
@@ -64,6 +75,13 @@ def trial(kind: str) -> Trial:
     if kind == "personal-alike":  # one architecture, two bit-widths
         problem = fl.problems.Personal(fl.models.MLP((2,)), None, (2, 1) * 2, keep=(-1,), l2=0.1)
         return Trial(problem, from_arrays(rows))
+    if kind == "saddle":
+        ranking = fl.problems.AUC(regulariser=fl.problems.L1(0.02))
+        return Trial(ranking, from_arrays(rows))
+    if kind == "vertical":
+        y = rng.normal(size=10)
+        blocks = [rng.normal(size=(10, width)) / 3 for width in (1, 3, 2, 1)]
+        return Trial(fl.problems.Vertical(l2=0.1), from_parties(blocks, y))
     raise NotImplementedError(f"no trial for problems of kind {kind!r}: add one here")
 
 

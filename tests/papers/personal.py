@@ -36,7 +36,7 @@ class Networks:
 
     def back(self, i, w, rows, slope):
         """The gradient by w, from that by the scores of each row."""
-        b1, w1, b2, w2 = self.fold(w)
+        b1, w1, _, w2 = self.fold(w)
         x = self.x[i][rows]
         hidden = np.maximum(x @ w1 + b1, 0)
         inner = (slope @ w2.T) * (hidden > 0)

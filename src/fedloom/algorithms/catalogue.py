@@ -4,14 +4,14 @@ A new method is one entry in its family's folder; the laws in `tests/laws` then 
 common contract.
 """
 
-from fedloom.algorithms import averaging, composite, personal, robust
+from fedloom.algorithms import averaging, composite, minimax, personal, robust, vertical
 from fedloom.algorithms.entry import Entry
 from fedloom.errors import ParameterError
 from fedloom.hints import closest
 
 CATALOGUE: dict[str, Entry] = {
     entry.key: entry
-    for family in (averaging, composite, robust, personal)
+    for family in (averaging, composite, minimax, robust, personal, vertical)
     for entry in family.ENTRIES
 }
 

@@ -17,6 +17,7 @@ class Entry:
     solves: str  # the problem, in a line
     trial: dict[str, Any]  # small hyper-parameters with which the laws are tested
     kind: str = "smooth"  # the kind of problem that it takes
+    deterministic: bool = False  # whether it draws nothing at all, whatever the batch size
 
     @property
     def name(self) -> str:

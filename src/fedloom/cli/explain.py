@@ -11,12 +11,12 @@ import numpy as np
 from fedloom.algorithms.catalogue import entry
 from fedloom.algorithms.entry import Entry
 from fedloom.cli.output import show_json, show_table
-from fedloom.data import from_arrays
+from fedloom.data import from_arrays, from_parties
 from fedloom.engines.transcript import Exchange, transcript
 from fedloom.federation import Federation, assemble
 from fedloom.models import MLP
 from fedloom.parameters import parameters_of
-from fedloom.problems import Logistic, Personal
+from fedloom.problems import AUC, Logistic, Personal, Problem, Vertical
 
 _CLIENTS, _DIMENSION = 10, 100
 
@@ -40,7 +40,8 @@ def _handle(arguments: argparse.Namespace) -> int:
     print(f"{described['about']}\n")
     show_table(described["parameters"], title="Parameters")
     print(
-        f"\nMessages of a round, for {_CLIENTS} clients and d = {_DIMENSION}: "
+        f"\nMessages of a round, for {_CLIENTS} clients and "
+        f"{'s' if chosen.kind == 'vertical' else 'd'} = {_DIMENSION}: "
         f"4-byte numbers to and from each client asked"
     )
     show_table(described["messages"])
@@ -85,12 +86,15 @@ def _message(exchange: Exchange) -> dict[str, Any]:
 
 def _example(kind: str) -> Federation:
     """A federation of the stated size, for the shapes of messages only."""
+    if kind == "vertical":
+        parties = from_parties([np.zeros((_DIMENSION, 2))] * _CLIENTS, np.zeros(_DIMENSION))
+        return assemble(Vertical(), parties, None, "float32")
+    problem: Problem = Logistic()
+    features = _DIMENSION
     if kind.startswith("personal"):
-        rows = (
-            np.zeros((8, _DIMENSION // 2 - 1)),
-            np.arange(8) % 2,
-        )  # two weights each, two biases
+        features = _DIMENSION // 2 - 1  # with two classes: two weights each, and two biases
         problem = Personal(MLP(hidden=()), bits=2, keep=())
-        return assemble(problem, from_arrays([rows] * _CLIENTS), 4, "float32")
-    rows = (np.zeros((8, _DIMENSION)), np.arange(8) % 2)
-    return assemble(Logistic(), from_arrays([rows] * _CLIENTS), 4, "float32")
+    elif kind == "saddle":
+        problem = AUC(positive_rate=0.5)
+    rows = (np.zeros((8, features)), np.arange(8) % 2)
+    return assemble(problem, from_arrays([rows] * _CLIENTS), 4, "float32")

@@ -25,7 +25,6 @@ from fedloom.cli import (
 )
 from fedloom.errors import DivergedError, FedloomError
 
-_VERBS = (run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo)
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -36,7 +35,8 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedloom {fedloom.__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for module in _VERBS:
+    verb_modules = (run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo)
+    for module in verb_modules:
         module.add(verbs)
     return top
 

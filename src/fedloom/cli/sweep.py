@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fedloom.cli.live import LiveTable
 from fedloom.cli.output import show_json, show_table
 from fedloom.cli.run import add_common, add_source, chosen
+from fedloom.data.parties import Parties
 from fedloom.engines.result import Result
 from fedloom.experiments import building, comparing, running, searching
 from fedloom.experiments.comparing import Comparison
@@ -50,7 +51,8 @@ def _handle(arguments: argparse.Namespace) -> int:
         show_json({"trials": found.rows, "best": rows})
         return 0
     show_table(_ordered(found), title=f"{found.metric} on held-out training rows")
-    where = "test rows" if clients.test is not None else "training rows"
+    tested = clients.test_y if isinstance(clients, Parties) else clients.test
+    where = "training rows" if tested is None else "test rows"
     columns = ("method", *setup.over, found.metric, "spread", "bytes up", "bytes down")
     show_table(rows, title=f"The best of each method, trained anew, on {where}", columns=columns)
     print(f"kept in {out}")

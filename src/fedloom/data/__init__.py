@@ -1,11 +1,13 @@
 """Data: readers, the catalogue of public sets, and their division over clients."""
 
+from fedloom.data.alignment import Alignment, align
 from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.clients import Clients, from_arrays
 from fedloom.data.dataset import Dataset
 from fedloom.data.holdings import picture, table
 from fedloom.data.label_schemes import ByLabel, Dirichlet, OneClass
 from fedloom.data.load import load
+from fedloom.data.parties import Parties, from_parties
 from fedloom.data.partitions import SCHEMES, partition
 from fedloom.data.schemes import IID, ByClient, ByColumn, ByFeatures, BySize
 from fedloom.data.synthetic import synthetic
@@ -15,6 +17,7 @@ __all__ = [
     "CATALOGUE",
     "IID",
     "SCHEMES",
+    "Alignment",
     "ByClient",
     "ByColumn",
     "ByFeatures",
@@ -24,7 +27,10 @@ __all__ = [
     "Dataset",
     "Dirichlet",
     "OneClass",
+    "Parties",
+    "align",
     "from_arrays",
+    "from_parties",
     "hold_out",
     "load",
     "partition",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders, Parties
 from fedloom.errors import DataError
 from fedloom.files import write_file
 from fedloom.hints import needs
@@ -42,10 +43,10 @@ def table(clients: Clients) -> "pl.DataFrame":
     return pl.DataFrame(columns(clients))
 
 
-def columns(clients: Clients) -> dict[str, Any]:
+def columns(clients: Holders) -> dict[str, Any]:
     """The columns of the table; parties of a vertical federation differ in features, not rows."""
-    if (widths := getattr(clients, "widths", None)) is not None:
-        return {"client": clients.names, "features": widths}
+    if isinstance(clients, Parties):
+        return {"client": clients.names, "features": clients.widths}
     tested = clients.test_sizes if clients.test is not None else np.zeros(len(clients), np.int64)
     columns: dict[str, Any] = {
         "client": clients.names,

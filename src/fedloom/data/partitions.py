@@ -1,13 +1,14 @@
 """From a dataset to clients: training rows by a scheme, test rows to match."""
 
 import dataclasses
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset
 from fedloom.data.label_schemes import ByLabel, Dirichlet, OneClass
+from fedloom.data.parties import Parties, divide_features
 from fedloom.data.schemes import (
     IID,
     ByClient,
@@ -32,6 +33,31 @@ SCHEMES: dict[str, Any] = {
 _MOST_DENSE_BYTES = 4 * 1024**3
 
 
+@overload
+def partition(
+    dataset: Dataset,
+    scheme: Scheme,
+    *,
+    seed: int = 0,
+    test_fraction: float | None = None,
+) -> Clients: ...
+@overload
+def partition(
+    dataset: Dataset,
+    scheme: ByFeatures,
+    *,
+    seed: int = 0,
+    test_fraction: float | None = None,
+) -> Parties: ...
+@overload
+def partition(
+    dataset: Dataset,
+    scheme: str,
+    *,
+    seed: int = 0,
+    test_fraction: float | None = None,
+    **parameters: Any,
+) -> Any: ...
 def partition(
     dataset: Dataset,
     scheme: Scheme | ByFeatures | str,
@@ -39,15 +65,16 @@ def partition(
     seed: int = 0,
     test_fraction: float | None = None,
     **parameters: Any,
-) -> Clients:
-    """Divide a dataset over clients, every row once.
+) -> Clients | Parties:
+    """Divide a dataset over clients, every row once; or, with ByFeatures, its columns over parties.
 
     Test rows that the dataset comes with are divided so that each client's follow the shares of
     classes (or of column values) among its training rows. Where there are none, `test_fraction`
     holds out a part of each client's own rows.
 
     Args:
-        dataset: What to divide. Sparse features become dense float32 numbers.
+        dataset: What to divide. Sparse features become dense float32 numbers where rows are
+            divided, and stay sparse where columns are.
         scheme: A scheme, or its key in SCHEMES.
         seed: Whatever is drawn at random comes from it.
         test_fraction: The part of a client's rows to hold out, where the dataset has no test rows.
@@ -56,6 +83,8 @@ def partition(
     chosen = _choose(scheme, parameters)
     check("partition", "test_fraction", test_fraction, between(0, 1).or_none("no test rows"))
     rng = np.random.default_rng(seed)
+    if isinstance(chosen, ByFeatures):
+        return divide_features(dataset, chosen, rng, test_fraction)
     # Training rows first, so that they fall the same with and without test rows.
     holdings = chosen.divide(dataset, rng)
     parts = list(holdings.values())
@@ -73,7 +102,7 @@ def partition(
     )
 
 
-def _choose(scheme: Scheme | ByFeatures | str, parameters: dict[str, Any]) -> Scheme:
+def _choose(scheme: Scheme | ByFeatures | str, parameters: dict[str, Any]) -> Scheme | ByFeatures:
     """The scheme that was asked for, by object or by key."""
     if isinstance(scheme, str):
         if scheme not in SCHEMES:
@@ -86,12 +115,7 @@ def _choose(scheme: Scheme | ByFeatures | str, parameters: dict[str, Any]) -> Sc
             f"partition: parameters go with a scheme's key; got {', '.join(parameters)} beside "
             f"{scheme!r}. Set them in the scheme itself."
         )
-    if isinstance(scheme, ByFeatures):
-        raise DataError(
-            "partition divides rows, and ByFeatures divides features; got ByFeatures. "
-            "Give it to a vertical problem directly."
-        )
-    if not isinstance(scheme, Scheme):
+    if not isinstance(scheme, Scheme | ByFeatures):
         raise ParameterError(
             f"partition: scheme must be a scheme or its key; got {scheme!r}. "
             f"Try {IID(clients=10)!r}."

@@ -11,7 +11,7 @@ import numpy as np
 from fedloom.data.dataset import Dataset
 from fedloom.errors import DataError
 from fedloom.hints import closest
-from fedloom.parameters import Rule, at_least, at_least_zero, one_of, param, parametrised
+from fedloom.parameters import Rule, at_least, at_least_zero, flag, one_of, param, parametrised
 
 Holdings = dict[str, np.ndarray]  # the rows of each client, by its name
 CLIENTS = (at_least(1), "how many clients there are")
@@ -130,6 +130,9 @@ class ByFeatures:
 
     key: ClassVar[str] = "features"
     parties: int = param(at_least(1), "how many parties there are")
+    standardise: bool = param(
+        flag, "whether each party scales its columns to mean 0 and deviation 1", default=False
+    )
 
     def blocks(self, n_features: int) -> list[np.ndarray]:
         """The features of each party: contiguous blocks of nearly equal width."""

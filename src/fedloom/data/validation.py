@@ -4,15 +4,16 @@ import dataclasses
 
 import numpy as np
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders, Parties
 from fedloom.errors import DataError
 from fedloom.rows import Rows
 
 
-def hold_out(clients: Clients, fraction: float, seed: int = 0) -> Clients:
+def hold_out(clients: Holders, fraction: float, seed: int = 0) -> Holders:
     """The same clients, each with a share of its training rows held out in place of test rows.
 
-    A client keeps at least one training row; one that has a single row holds out none.
+    A client keeps at least one training row; one that has a single row holds out none. Parties of
+    a vertical federation hold out the same people.
     """
     if not 0 < fraction < 1:
         raise DataError(
@@ -20,12 +21,19 @@ def hold_out(clients: Clients, fraction: float, seed: int = 0) -> Clients:
             f"Try fraction = 0.2."
         )
     rng = np.random.default_rng(seed)
+
+    def divide(size: int) -> tuple[np.ndarray, np.ndarray]:
+        order = rng.permutation(size)
+        count = min(max(1, round(fraction * size)), size - 1)
+        return np.sort(order[count:]), np.sort(order[:count])
+
+    if isinstance(clients, Parties):
+        return _parties(clients, *divide(clients.rows))
     kept, held = [], []
     for start, size in zip(clients.offsets, clients.sizes, strict=True):
-        order = start + rng.permutation(size)
-        count = min(max(1, round(fraction * size)), size - 1)
-        held.append(np.sort(order[:count]))
-        kept.append(np.sort(order[count:]))
+        stay, leave = divide(size)
+        kept.append(start + stay)
+        held.append(start + leave)
     return dataclasses.replace(
         clients,
         train=_take(clients.train, kept),
@@ -38,3 +46,13 @@ def hold_out(clients: Clients, fraction: float, seed: int = 0) -> Clients:
 def _take(rows: Rows, places: list[np.ndarray]) -> Rows:
     chosen = np.concatenate(places)
     return Rows(rows.x[chosen], rows.y[chosen])
+
+
+def _parties(parties: Parties, kept: np.ndarray, held: np.ndarray) -> Parties:
+    return dataclasses.replace(
+        parties,
+        features=tuple(block[kept] for block in parties.features),
+        y=parties.y[kept],
+        test_features=tuple(block[held] for block in parties.features),
+        test_y=parties.y[held],
+    )

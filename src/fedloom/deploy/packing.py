@@ -58,8 +58,8 @@ def unpack(packed: Packed) -> np.ndarray:
     each, size = 8 // bits, int(np.prod(shape))
     if bits not in WIDTHS or codes.dtype != np.uint8 or len(codes) != -(-size // each):
         raise DataError(
-            f"{size} codes of {bits} bits must be {-(-size * bits // 8)} bytes; got {len(codes)} of "
-            f"{codes.dtype}. Get a fresh copy of the file."
+            f"{size} codes of {bits} bits must be {-(-size * bits // 8)} bytes; got {len(codes)} "
+            f"of {codes.dtype}. Get a fresh copy of the file."
         )
     spread = codes[:, None] >> (bits * np.arange(each, dtype=np.uint8)) & (2**bits - 1)
     places = spread.ravel()[:size]

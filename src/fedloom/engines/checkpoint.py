@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save
 
@@ -31,6 +32,7 @@ def write(path: Path, result: Result) -> None:
         "names": list(result.client_names),
         "status": result.status,
         "about": result.about,
+        "holdings": {name: np.asarray(c).tolist() for name, c in result.holdings.items()},
     }
     write_bytes(path, save(arrays, metadata={_KEY: json.dumps(about)}))
 
@@ -59,4 +61,5 @@ def read(path: Path) -> Result:
         info=listed(part("info"), len(about["rows"])),
         status=about["status"],
         about=about["about"],
+        holdings=about["holdings"],
     )

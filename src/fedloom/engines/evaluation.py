@@ -3,9 +3,9 @@
 A metric that is a mean over rows is taken at each client, on its test rows where it has some, and
 then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
 standard deviation. Others belong to the federation as a whole: the objective on training rows and
-its gap, the distance of the hub's model to a known optimum (plain, or relative to the optimum's
-norm as "optimality"), its share of zeros, and the AUC over all clients' rows, which exists even
-where each client has one class only.
+its gap (plain, or relative to that of the zero model), the distance of the hub's model to a known
+optimum (plain, or relative to the optimum's norm as "optimality"), its share of zeros, and the AUC
+over all clients' rows, which exists even where each client has one class only.
 
 Where a method has other models beside the one that it hands out, such as an average of its
 iterates, all of this is taken on them too, under names such as "average_accuracy".
@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.engines.mapping import Plan, map_group
+from fedloom.engines.smooth import smooth_part
 from fedloom.errors import ParameterError
 from fedloom.federation import Federation, Group
 from fedloom.problems.base import Metric, Problem
@@ -32,7 +33,7 @@ RowFunction = Callable[[Tree, Any], Array]  # (model, rows) -> a number for each
 Raw = dict[str, Any]  # what was measured of one model
 _MAIN = ""  # the prefix of the metrics of the model that the hub hands out
 
-NEED_OPTIMUM = ("gap", "distance", "optimality")
+NEED_OPTIMUM = ("gap", "relative_gap", "distance", "optimality")
 OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
 
 
@@ -54,19 +55,23 @@ class Optimum(NamedTuple):
 
     vector: np.ndarray
     value: float
+    drop: float = math.nan  # how far the objective falls from the zero model to the optimum
 
 
 def choose(
-    names: Sequence[str] | Mapping[str, RowFunction] | None, problem: Problem, has_optimum: bool
+    names: Sequence[str] | Mapping[str, RowFunction] | None,
+    problem: Problem,
+    has_optimum: bool,
+    of_the_whole: tuple[str, ...] = OF_THE_WHOLE,
 ) -> Wanted:
     """Check the names of metrics; None stands for the problem's own."""
     own = tuple(names.items()) if isinstance(names, Mapping) else ()
     known = (*problem.metrics(), *(name for name, _ in own))
     chosen = tuple(names) if names is not None else known
     for name in chosen:
-        if name not in (*known, *OF_THE_WHOLE):
+        if name not in (*known, *of_the_whole):
             raise ParameterError(
-                f"metrics must be among {', '.join((*known, *OF_THE_WHOLE))}; got {name!r}. "
+                f"metrics must be among {', '.join((*known, *of_the_whole))}; got {name!r}. "
                 f"Choose one of these, or pass a function: metrics={{{name!r}: function}}."
             )
         if name in NEED_OPTIMUM and not has_optimum:
@@ -86,6 +91,13 @@ def larger_is_better(wanted: Wanted, problem: Problem) -> list[str]:
     known = {name: metric.larger_is_better for name, metric in wanted.at(problem).items()}
     known |= {name: name == "auc" for name in wanted.of_the_whole}
     return [name for name, larger in known.items() if larger]
+
+
+def whole_model(
+    algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
+) -> Array:
+    """The model that the run leaves, as a vector: the hub's."""
+    return algorithm.model(hub, federation.fed)
 
 
 def measure(
@@ -134,8 +146,6 @@ def _measure_model(
                 if batch.counts is not None:
                     labels = jnp.where(batch.counts, labels, -1)
                 out |= {"scores": problem.predict(arrays, batch.rows.x), "labels": labels}
-            if {"objective", "gap"} & set(wanted.of_the_whole):
-                out["value"] = f.full_value(model)
             return out
 
         return map_group(group, at_client, plan, jnp.arange(group.size), state)
@@ -143,8 +153,10 @@ def _measure_model(
     groups = tuple(
         of(group, state) for group, state in zip(federation.groups, clients, strict=True)
     )
-    regularisation = federation.fed.regularisation(model)
-    return {"groups": groups, "model": model, "regularisation": regularisation}
+    raw = {"groups": groups, "model": model}
+    if {"objective", "gap", "relative_gap"} & set(wanted.of_the_whole):
+        raw["objective"] = objective(federation, model, plan, algorithm.dual)
+    return raw
 
 
 def per_client(
@@ -198,9 +210,11 @@ def _summarise_model(
         elif name == "sparsity":
             row[name] = float(np.mean(vector == 0))
         elif name == "objective":
-            row[name] = objective(raw, federation)
+            row[name] = float(raw["objective"])
         elif name == "gap" and optimum is not None:
-            row[name] = objective(raw, federation) - optimum.value
+            row[name] = float(raw["objective"]) - optimum.value
+        elif name == "relative_gap" and optimum is not None:
+            row[name] = (float(raw["objective"]) - optimum.value) / optimum.drop
         elif name == "distance" and optimum is not None:
             row[name] = float(np.linalg.norm(vector - optimum.vector))
         elif name == "optimality" and optimum is not None:
@@ -227,13 +241,10 @@ def spread(name: str, values: np.ndarray, larger_is_better: bool) -> dict[str, f
         }
 
 
-def objective(raw: dict[str, Any], federation: Federation) -> float:
-    """sum_i a_i f_i(w) + g(w), on the training rows, at the hub's model."""
-    weights = np.asarray(federation.fed.weights, float)
-    total = float(raw["regularisation"])
-    for group, out in zip(federation.groups, raw["groups"], strict=True):
-        total += float(weights[_members(group)] @ np.asarray(out["value"], float))
-    return total
+def objective(federation: Federation, model: Array, plan: Plan, dual: str) -> Array:
+    """The smooth part and g(w) on the training rows; in a saddle problem, at the best dual."""
+    smooth = smooth_part(federation, plan, dual)
+    return smooth(model) + federation.fed.regularisation(model)
 
 
 def auc(scores: np.ndarray, labels: np.ndarray) -> float:
@@ -263,15 +274,12 @@ def _members(group: Group) -> Any:
     return slice(None) if group.members is None else list(group.members)
 
 
-def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan) -> Optimum:
+def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:
     """A known solution with its objective."""
+    value = jax.jit(objective, static_argnames=("plan", "dual"))
 
-    def values(federation: Federation, model: Array) -> dict[str, Any]:
-        of = lambda group: map_group(  # noqa: E731
-            group, lambda f, _: {"value": f.full_value(model)}, plan, jnp.arange(group.size)
-        )
-        groups = tuple(map(of, federation.groups))
-        return {"groups": groups, "regularisation": federation.fed.regularisation(model)}
+    def at(model: Array) -> float:
+        return float(value(federation, model, plan=plan, dual=dual))
 
-    raw = jax.jit(values)(federation, jnp.asarray(vector))
-    return Optimum(np.asarray(vector, float), objective(raw, federation))
+    best = at(jnp.asarray(vector))
+    return Optimum(np.asarray(vector, float), best, at(jnp.zeros_like(vector)) - best)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines import keys, wire
 from fedloom.federation import Fed, Group, alone, know
 from fedloom.problems.base import Problem
@@ -96,7 +96,7 @@ class InProcess:
         self,
         algorithm: Algorithm,
         problem: Problem,
-        clients: Clients,
+        clients: Holders,
         *,
         batch_size: int | None,
         seed: int = 0,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines.progress import Silent
 from fedloom.engines.result import Result
 from fedloom.engines.simulator import simulate
@@ -33,7 +33,7 @@ class Job(NamedTuple):
 
 def simulate_many(
     jobs: Sequence[Job],
-    clients: Clients,
+    clients: Holders,
     *,
     finished: Callable[[int, Result], None] = lambda index, result: None,
     **options: Any,
@@ -59,7 +59,7 @@ def simulate_many(
 
 
 def _side_by_side(
-    jobs: Sequence[Job], clients: Clients, finished: Callable, options: dict[str, Any]
+    jobs: Sequence[Job], clients: Holders, finished: Callable, options: dict[str, Any]
 ) -> list[Result]:
     results: dict[int, Result] = {}
     stop = threading.Event()
@@ -83,7 +83,7 @@ def _side_by_side(
     return [results[i] for i in range(len(jobs))]
 
 
-def _one(job: Job, clients: Clients, options: dict[str, Any], progress: Silent) -> Result:
+def _one(job: Job, clients: Holders, options: dict[str, Any], progress: Silent) -> Result:
     try:
         return simulate(
             job.algorithm,

@@ -80,6 +80,9 @@ def map_group(group: Group, work: Callable, plan: Plan, *per_client: Tree) -> Tr
         return work(group.objective(index), index, *rest)
 
     def here(group: Group, *per_client: Tree) -> Tree:
+        if per_client[0].shape[0] == 1:  # nothing to map: plain kernels, without a batch axis
+            out = one(group, *jax.tree.map(lambda a: a[0], per_client))
+            return jax.tree.map(lambda a: jnp.asarray(a)[None], out)
         if plan.lanes is None or plan.lanes >= per_client[0].shape[0]:
             return jax.vmap(lambda *row: one(group, *row))(*per_client)
         lanes = None if plan.lanes == 1 else plan.lanes
@@ -153,6 +156,15 @@ def _merge(parts: list[tuple[Slots, Tree]], cohort: Cohort) -> Tree:
     if len(parts) == 1:
         return parts[0][1]
     size = len(cohort)
+    if all(_is_static(s.places) and _is_static(s.present) and s.present.all() for s, _ in parts):
+        order = np.argsort(np.concatenate([slots.places for slots, _ in parts]))
+        in_order = np.array_equal(order, np.arange(size))
+
+        def join(*values: Array) -> Array:
+            joined = jnp.concatenate(values)
+            return joined if in_order else joined[order]
+
+        return jax.tree.map(join, *(reply for _, reply in parts))
     merged = jax.tree.map(lambda v: jnp.zeros((size, *v.shape[1:]), v.dtype), parts[0][1])
     for slots, reply in parts:
         target = jnp.where(slots.present, slots.places, size)

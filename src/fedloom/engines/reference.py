@@ -1,7 +1,8 @@
 """The optimum, computed centrally: what every method is measured against.
 
 It solves exactly the problem that a run poses, min_w sum_i a_i f_i(w) + g(w) with the problem's own
-weights of clients, in double precision and with full gradients. Small models are solved by a
+weights of clients, in double precision and with full gradients. In a saddle problem the dual is
+maximised out exactly, and the rest is the same. Small models are solved by a
 proximal Newton method, which ends at rounding in a dozen steps; larger ones by accelerated proximal
 gradients with restarts.
 """
@@ -13,11 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.data.clients import Clients
-from fedloom.engines.mapping import Plan, map_group
+from fedloom.data.parties import Holders
+from fedloom.engines.mapping import Plan
+from fedloom.engines.smooth import smooth_part
 from fedloom.errors import FedloomError
 from fedloom.federation import Federation, assemble
+from fedloom.parameters import check, one_of
 from fedloom.problems.base import Problem
+from fedloom.problems.vertical import Vertical
 
 Array = Any
 Tree = Any
@@ -35,53 +39,60 @@ class Reference(NamedTuple):
 
 
 def reference(
-    problem: Problem, clients: Clients, *, tolerance: float = 1e-13, iterations: int = 100_000
+    problem: Problem,
+    clients: Holders,
+    *,
+    dual: str = "shared",
+    tolerance: float = 1e-13,
+    iterations: int = 100_000,
 ) -> Reference:
     """Solve a problem over all clients centrally, for a convex smooth part.
 
     Args:
         problem: What is optimised.
         clients: Who holds what.
+        dual: In a saddle problem, whose dual is maximised out: "shared" or "separate", as the
+            method to be measured has it.
         tolerance: At which the proximal-gradient residual counts as zero, relative to 1 + |w|.
         iterations: How many gradient steps at the most.
 
     Raises:
         FedloomError: The tolerance was not reached; the problem may have no solution.
     """
+    check("reference", "dual", dual, one_of("shared", "separate"))
     with jax.enable_x64(True):
         federation = assemble(problem, clients, None, "float64")
-        smooth = _smooth(federation)
-        prox = federation.fed.prox
-        start = federation.fed.init_model(jax.random.key(0))
-        if federation.fed.layout.size <= _NEWTON_LIMIT:
-            w = jax.jit(lambda w: _proximal_newton(smooth, prox, w, tolerance))(start)
-        else:
-            solve = lambda w: _fista(smooth, prox, w, tolerance, iterations)  # noqa: E731
-            w = jax.jit(solve)(start)
-        residual = float(jnp.abs(_step(smooth, prox, w, jnp.ones(()))).max())
+        w, value, distance = jax.jit(_solve, static_argnames=("dual", "tolerance", "iterations"))(
+            federation, dual=dual, tolerance=tolerance, iterations=iterations
+        )
+        residual = float(distance)
         if not residual <= 100 * tolerance * (1 + float(jnp.abs(w).max())):
             raise FedloomError(
                 f"the reference solution was not reached: the residual is {residual:.2g}, the "
                 f"tolerance {tolerance:.2g}. Add l2 to the problem, or raise the tolerance."
             )
-        value = float(smooth(w) + federation.fed.regularisation(w))
         arrays = jax.tree.map(np.asarray, federation.fed.layout.unravel(w))
-        return Reference(arrays, np.asarray(w), value, residual)
+        return Reference(arrays, np.asarray(w), float(value), residual)
 
 
-def _smooth(federation: Federation) -> Callable[[Array], Array]:
-    """The function sum_i a_i f_i."""
-
-    def value(w: Array) -> Array:
-        total = jnp.zeros(())
-        for group in federation.groups:
-            work = lambda f, _: f.full_value(w)  # noqa: E731
-            values = map_group(group, work, _PLAN, jnp.arange(group.size))
-            members = slice(None) if group.members is None else np.array(group.members)
-            total = total + jnp.asarray(federation.fed.weights)[members] @ values
-        return total
-
-    return value
+def _solve(
+    federation: Federation, dual: str, tolerance: float, iterations: int
+) -> tuple[Array, Array, Array]:
+    """A solution, its objective and its residual."""
+    fed: Any = federation.fed
+    whole = smooth_part(federation, _PLAN, dual)
+    # A vertical loss may be a sum over rows; divided by their number it is of a common scale.
+    summed = isinstance(fed.problem, Vertical) and not fed.problem.mean
+    rows = len(fed.labels) if summed else 1
+    smooth = lambda w: whole(w) / rows  # noqa: E731
+    prox = lambda v, step: fed.prox(v, step / rows)  # noqa: E731
+    start = fed.init_model(jax.random.key(0))
+    if fed.layout.size <= _NEWTON_LIMIT:
+        w = _proximal_newton(smooth, prox, start, tolerance)
+    else:
+        w = _fista(smooth, prox, start, tolerance, iterations)
+    residual = jnp.abs(_step(smooth, prox, w, jnp.ones(()))).max()
+    return w, whole(w) + fed.regularisation(w), residual
 
 
 def _step(smooth: Callable, prox: Callable, w: Array, step: Array) -> Array:

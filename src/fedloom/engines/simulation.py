@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.data import holdings
-from fedloom.data.clients import Clients
-from fedloom.engines import block, evaluation, keys, privacy, wire
+from fedloom.data.parties import Holders
+from fedloom.engines import block, evaluation, joint, keys, privacy, wire
 from fedloom.engines.block import State
 from fedloom.engines.placement import SMALL_MODEL, place, plan_for
 from fedloom.engines.progress import Progress
@@ -37,7 +37,7 @@ class Simulation:
         self,
         algorithm: Algorithm,
         problem: Problem,
-        clients: Clients,
+        clients: Holders,
         batch_size: int | None,
         seed: int,
         metrics: Sequence[str] | Mapping[str, evaluation.RowFunction] | None,
@@ -55,7 +55,9 @@ class Simulation:
         small = federation.fed.layout.size < SMALL_MODEL
         self._rounds = block.compiled(block.rounds, small)
         self._opening = block.compiled(block.opening, small)
-        self._measure = jax.jit(evaluation.measure, static_argnames=("plan", "wanted"))
+        # A vertical federation has a model only together, so its metrics are taken together.
+        self.measuring: Any = joint if problem.kind == "vertical" else evaluation
+        self._measure = jax.jit(self.measuring.measure, static_argnames=("plan", "wanted"))
         self.on_evaluation: Callable[[dict[str, float]], None] | None = None
         self.rows: list[dict[str, float]] = []
         self.info: list[Tree] = []
@@ -72,13 +74,16 @@ class Simulation:
             "precision": precision,
             **privacy.statement(algorithm),
         }
-        if clients.preparation is not None:
-            self.about["preparation"] = clients.preparation.as_dict()
+        preparation = getattr(clients, "preparation", None)
+        if preparation is not None:
+            self.about["preparation"] = preparation.as_dict()
 
     def know(self, optimum: Any) -> None:
         """Choose the metrics; those of a known optimum need its vector and value."""
         fed = self.federation.fed
-        self.wanted = evaluation.choose(self.metrics, fed.problem, optimum is not None)
+        self.wanted: evaluation.Wanted = self.measuring.choose(
+            self.metrics, fed.problem, optimum is not None
+        )
         self.about["larger_is_better"] = evaluation.larger_is_better(self.wanted, fed.problem)
         self.optimum: evaluation.Optimum | None = None
         if optimum is None:
@@ -91,7 +96,10 @@ class Simulation:
                 f"optimum must be a model or a vector of {fed.layout.size} numbers; got shape "
                 f"{np.shape(vector)}. Pass the solution of the same problem on the same clients."
             )
-        self.optimum = evaluation.optimum_of(self.federation, np.asarray(vector), self.plan)
+        dual = self.algorithm.dual
+        self.optimum = self.measuring.optimum_of(
+            self.federation, np.asarray(vector), self.plan, dual
+        )
 
     def start(self, resume: Result | None, rounds: int, eval_every: int) -> None:
         """Make the first state, or take over that of an earlier run."""
@@ -178,7 +186,9 @@ class Simulation:
     def result(self) -> Result:
         """What the run leaves, or what there is of it so far."""
         fed = self.federation.fed
-        vector = self.algorithm.model(self.state.hub, fed)
+        vector = self.measuring.whole_model(
+            self.algorithm, self.federation, self.state.hub, self.state.clients
+        )
         hub, clients = to_host((self.state.hub, self.state.clients))
         return Result(
             model=to_host(fed.layout.unravel(vector)),
@@ -246,14 +256,14 @@ class Simulation:
                 wanted=self.wanted,
             )
         )
-        self.client_metrics = evaluation.per_client(raw, self.federation, self.wanted)
+        self.client_metrics = self.measuring.per_client(raw, self.federation, self.wanted)
         row: dict[str, float] = {
             "round": self.state.round,
             "bytes_up": self.bytes_up,
             "bytes_down": self.bytes_down,
             "seconds": self.seconds,
         }
-        row |= evaluation.summarise(
+        row |= self.measuring.summarise(
             raw, self.client_metrics, self.federation, self.wanted, self.optimum
         ) | self.spent(self.state.round)
         self.rows.append(row)

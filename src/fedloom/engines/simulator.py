@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines import evaluation
 from fedloom.engines.placement import keep_compiled_programs
 from fedloom.engines.progress import Progress, progress_for
@@ -19,7 +19,7 @@ from fedloom.protocol import Algorithm
 def simulate(
     algorithm: Algorithm,
     problem: Problem,
-    clients: Clients,
+    clients: Holders,
     *,
     rounds: int = 100,
     batch_size: int | None = 32,
@@ -40,9 +40,12 @@ def simulate(
     Args:
         algorithm: The method, such as `fl.algorithms.FedAvg(lr=0.1)`.
         problem: What is optimised, such as `fl.problems.Logistic(l2=1e-3)`.
-        clients: Who holds what, from `fl.data.partition` or `fl.data.from_arrays`.
+        clients: Who holds what, from `fl.data.partition`, `fl.data.from_arrays`, or for a vertical
+            problem `fl.data.from_parties`.
         rounds: How many rounds.
         batch_size: Rows in a stochastic gradient, drawn without replacement; None: full gradients.
+            Vertical methods always use all rows.
+            Vertical methods always use all rows.
         seed: The same seed gives the same bits.
         eval_every: Rounds between two evaluations.
         metrics: Names, or a mapping from a name to a function `(model, rows)` that returns a number

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines import block
 from fedloom.engines.mapping import Plan
 from fedloom.engines.result import Result
@@ -24,7 +24,7 @@ Tree = Any
 def simulate_together(
     runs: Sequence[tuple[Algorithm, int]],
     problem: Problem,
-    clients: Clients,
+    clients: Holders,
     *,
     rounds: int = 100,
     batch_size: int | None = 32,

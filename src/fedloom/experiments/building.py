@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from fedloom import models, problems
+from fedloom import algorithms, models, problems
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.personal.quantisation import Quantisation
 from fedloom.algorithms.wrappers import WRAPPERS
@@ -16,6 +16,7 @@ from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError
 from fedloom.experiments.places import Place
 from fedloom.hints import closest
+from fedloom.operators import compressors
 from fedloom.protocol import Algorithm
 
 Registry = Mapping[str, type]
@@ -25,7 +26,11 @@ PROBLEMS: Registry = {
     "multinomial": problems.Multinomial,
     "least_squares": problems.LeastSquares,
     "supervised": problems.Supervised,
+    "auc": problems.AUC,
+    "adversarial": problems.Adversarial,
+    "bilinear": problems.Bilinear,
     "personal": problems.Personal,
+    "vertical": problems.Vertical,
 }
 REGULARISERS: Registry = {
     "zero": problems.Zero,
@@ -38,6 +43,19 @@ REGULARISERS: Registry = {
     "simplex": problems.Simplex,
     "sum": problems.Sum,
 }
+SOLVERS: Registry = {
+    "sgda": algorithms.SGDA,
+    "saga": algorithms.SAGA,
+    "exact": algorithms.Exact,
+}
+COMPRESSORS: Registry = {
+    "identity": compressors.Identity,
+    "randk": compressors.RandK,
+    "topk": compressors.TopK,
+    "random_rounding": compressors.RandomRounding,
+    "natural": compressors.Natural,
+    "low_rank": compressors.LowRank,
+}
 MODELS: Registry = models.REGISTRY
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
@@ -47,6 +65,9 @@ NESTED: Mapping[str, Registry] = {
     "parts": REGULARISERS,
     "model": MODELS,
     "own": MODELS,
+    "solver": SOLVERS,
+    "network": MODELS,
+    "compressor": COMPRESSORS,
 }
 # These have one class only, so that their tables need no key.
 PLAIN: Mapping[str, type] = {"quantise": Quantisation}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines.progress import Progress
 from fedloom.engines.result import Result
 from fedloom.engines.simulator import simulate
@@ -21,7 +21,7 @@ from fedloom.protocol import Algorithm
 from fedloom.reports import curves, notebook
 from fedloom.reports.picture import Picture
 
-_SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality")
+_SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality", "residual")
 Watch = Callable[[str, int], Progress | bool | None]
 
 
@@ -59,7 +59,7 @@ class Comparison(NamedTuple):
 def compare(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
-    clients: Clients,
+    clients: Holders,
     *,
     seeds: Sequence[int] = (0,),
     metric: str | None = None,
@@ -87,13 +87,18 @@ def compare(
 
     A method that diverges is kept with what it reached. Ctrl-C returns what was done.
     """
-    options = {"rounds": 100} | with_optimum(options, problem, clients)
+    options = {"rounds": 100} | options
+    # Methods with one dual for all and with separate ones solve other saddle problems.
+    known = {
+        dual: with_optimum(options, problem, clients, dual)
+        for dual in {algorithm.dual for algorithm in algorithms.values()}
+    }
     metrics = options.get("metrics")
-    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()))
+    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()), "round")
     comparison = Comparison({name: [] for name in algorithms}, chosen)
     for name, algorithm in algorithms.items():
         for seed in seeds:
-            of_run = options | {"seed": seed, "progress": watch(name, seed)}
+            of_run = known[algorithm.dual] | {"seed": seed, "progress": watch(name, seed)}
             try:
                 with tracked(name, seed) as track:
                     of_run["on_evaluation"] = track

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from fedloom import deploy
 from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines import checkpoint
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
@@ -62,13 +63,15 @@ class RunFolder(NamedTuple):
         write_text(self.path / "settings.json", json.dumps(resolved, indent=2) + "\n")
 
     def go_on(
-        self, algorithm: Algorithm, problem: Problem, clients: Clients, **options: Any
+        self, algorithm: Algorithm, problem: Problem, clients: Holders, **options: Any
     ) -> Result:
         """Run from the beginning, or from where an earlier run in this folder stopped."""
         before = self.read()
         if before is not None:
             self._check_same(before, algorithm, problem, clients, options)
             if before.status == "done" and before.final["round"] >= options["rounds"]:
+                if self._checkpoint.exists():  # killed while the result was being written
+                    self.finish(before)
                 return before
         self.log(f"from round {0 if before is None else int(before.state.round)}: {algorithm!r}")
         try:
@@ -78,7 +81,7 @@ class RunFolder(NamedTuple):
         except DivergedError as error:
             self.finish(error.result)
             raise
-        if problem.kind == "personal":
+        if problem.kind == "personal" and isinstance(clients, Clients):
             own = deploy.take_all(algorithm, problem, clients, result)
             result.about["sizes"] = [model.sizes.packed for model in own]  # bytes
         self.finish(result)
@@ -98,7 +101,7 @@ class RunFolder(NamedTuple):
         self.log(f"{result.status} at round {int(result.state.round)}")
 
     def _check_same(
-        self, before: Result, algorithm: Algorithm, problem: Problem, clients: Clients, options: Any
+        self, before: Result, algorithm: Algorithm, problem: Problem, clients: Holders, options: Any
     ) -> None:
         now = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
         now |= {name: options[name] for name in _SAME if name in options}

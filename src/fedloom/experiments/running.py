@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.engines.evaluation import NEED_OPTIMUM
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result
@@ -23,7 +23,7 @@ def run(
 ) -> Result:
     """Simulate what the settings say; the folder is written even where the run diverges."""
     algorithm, clients = settings.algorithm, settings.clients()
-    options = with_optimum(settings.run.options(), settings.problem, clients)
+    options = with_optimum(settings.run.options(), settings.problem, clients, algorithm.dual)
     facts = {"algorithm": algorithm, "problem": settings.problem, "seed": settings.run.seed}
     with (
         run_folder(settings, out, resume=resume) as folder,
@@ -54,11 +54,13 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
         raise
 
 
-def with_optimum(options: dict[str, Any], problem: Problem, clients: Clients) -> dict[str, Any]:
+def with_optimum(
+    options: dict[str, Any], problem: Problem, clients: Holders, dual: str
+) -> dict[str, Any]:
     """The options of a run, with the solution where its metrics need it."""
     metrics = set(options.get("metrics") or ())
     if metrics & set(NEED_OPTIMUM) and options.get("optimum") is None:
-        return options | {"optimum": reference(problem, clients)}
+        return options | {"optimum": reference(problem, clients, dual=dual)}
     return options
 
 

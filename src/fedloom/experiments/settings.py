@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from fedloom import data
 from fedloom.algorithms.wrappers.base import innermost
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
@@ -141,7 +141,7 @@ class Settings(NamedTuple):
             "sweep": building.describe(self.sweep) | {"over": self.over},
         }
 
-    def clients(self) -> Clients:
+    def clients(self) -> Holders:
         """Load the data and divide them."""
         loading = dict(self.tables["data"])
         if "sites" in loading:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders
 from fedloom.data.validation import hold_out
 from fedloom.engines.many import Job, simulate_many
 from fedloom.engines.result import Result
@@ -52,7 +52,7 @@ class Sweep(NamedTuple):
 def sweep(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
-    clients: Clients,
+    clients: Holders,
     *,
     over: Mapping[str, Values],
     seeds: Sequence[int] = (0,),
@@ -112,7 +112,7 @@ class _Scores:
     def __init__(
         self,
         metric: str,
-        clients: Clients,
+        clients: Holders,
         seeds: tuple[int, ...],
         options: dict[str, Any],
         out: Path | None,

@@ -6,8 +6,8 @@
     EmbeddingBag   the mean of word vectors, then one dense layer
 
 CNN1 and CNN2 have no padding but where stated, so rows of 32 x 32 x 3 give 400 (CNN2: 800) numbers
-to the dense layers, and rows of 28 x 28 x 1 give 256 (512). The arrays of every network stand in the
-order of its layers, first to last.
+to the dense layers, and rows of 28 x 28 x 1 give 256 (512). The arrays of every network stand in
+the order of its layers, first to last.
 """
 
 import math

@@ -9,6 +9,7 @@ matrix of distances. The first functions work on one layer; `Quantiser` maps the
 a model that is one vector.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -60,7 +61,7 @@ hard.defvjp(_hard_forward, _hard_backward)
 def soft(x: Array, centres: Array, sharpness: Array) -> Array:
     """Q~_c(x), with slope P = `sharpness`."""
     out = jnp.broadcast_to(centres[0], x.shape)
-    for low, high in zip(centres[:-1], centres[1:], strict=True):
+    for low, high in itertools.pairwise(centres):
         out = out + (high - low) * jax.nn.sigmoid(sharpness * (x - (low + high) / 2))
     return out
 
@@ -108,7 +109,7 @@ class Quantiser(NamedTuple):
     levels: int
     sharpness: Array | None = None  # of the soft quantiser; None: the hard one
 
-    def __call__(self, x: Array, centres: Array) -> Array:
+    def apply(self, x: Array, centres: Array) -> Array:
         """The quantised model; what is not quantised passes as it is."""
         if self.sharpness is None:
             return self.hard(x, centres)

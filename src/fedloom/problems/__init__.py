@@ -1,6 +1,9 @@
 """What is optimised: problems, and the regularisers and constraints that go with them."""
 
+from fedloom.problems.adversarial import Adversarial
+from fedloom.problems.auc import AUC
 from fedloom.problems.base import Metric, Problem
+from fedloom.problems.bilinear import Bilinear
 from fedloom.problems.linear import LeastSquares, Logistic, Multinomial
 from fedloom.problems.personal import Personal
 from fedloom.problems.regularisers import (
@@ -15,11 +18,16 @@ from fedloom.problems.regularisers import (
     Sum,
     Zero,
 )
+from fedloom.problems.saddle import Saddle, SaddleProblem
 from fedloom.problems.supervised import Supervised
+from fedloom.problems.vertical import Vertical
 
 __all__ = [
+    "AUC",
     "L1",
+    "Adversarial",
     "Ball",
+    "Bilinear",
     "Box",
     "ElasticNet",
     "GroupL1",
@@ -31,8 +39,11 @@ __all__ = [
     "Personal",
     "Problem",
     "Regulariser",
+    "Saddle",
+    "SaddleProblem",
     "Simplex",
     "Sum",
     "Supervised",
+    "Vertical",
     "Zero",
 ]

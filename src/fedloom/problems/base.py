@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.layout import Layout
-from fedloom.objective import Objective
+from fedloom.layout import Layout, layout_of
+from fedloom.objective import Objective, Oracle
 from fedloom.parameters import at_least_zero, instance_of, one_of, param
 from fedloom.problems.regularisers import Regulariser, Zero
 from fedloom.rows import Rows, Share, Spec
@@ -68,6 +68,14 @@ class Problem:
         raw = sizes if self.weights == "size" else np.ones_like(sizes)
         return raw / raw.sum()
 
+    def agree(self, clients: Any) -> "Problem":
+        """The problem with what the clients settle before the first round, from counts alone."""
+        return self
+
+    def layout(self, spec: Spec) -> Layout:
+        """How a vector folds into the arrays of a model."""
+        return layout_of(lambda: self.init(jax.random.key(0), spec))
+
     def groups(self, clients: Any) -> list[tuple["Problem", Sequence[int] | None]]:
         """The clients whose models have the same shapes, each set with its problem.
 
@@ -75,7 +83,7 @@ class Problem:
         """
         return [(self, None)]
 
-    def objective(self, layout: Layout, share: Share, batch_size: int | None) -> Objective:
+    def objective(self, layout: Layout, share: Share, batch_size: int | None) -> Oracle:
         """The oracles of a client that holds this share of the rows."""
         return Objective(self, layout, share, batch_size)
 

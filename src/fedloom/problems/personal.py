@@ -16,8 +16,8 @@ from fedloom.layout import Layout, layout_of
 from fedloom.models.base import Model
 from fedloom.objective import Objective
 from fedloom.operators.quantisers import FULL_PRECISION, Quantiser, layers_to_quantise
-from fedloom.parameters import Rule, anything, at_least_zero, instance_of, param, parametrised
-from fedloom.problems.base import Metric, Problem, regulariser_param, weights_param
+from fedloom.parameters import Rule, anything, instance_of, param, parametrised
+from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.linear import cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.supervised import Supervised
@@ -47,8 +47,8 @@ _places = Rule(
 class Classifier(Objective):
     """The oracles of one classifier, which may learn from another's outputs.
 
-    `draw(key)` gives a batch that several oracles, of both models of a client, then see. Outputs are
-    log-probabilities, row by row.
+    `draw(key)` gives a batch that several oracles, of both models of a client, then see. Outputs
+    are log-probabilities, row by row.
     """
 
     def __init__(self, problem: Any, spec: Spec, layout: Layout, share: Share, batch: int | None):
@@ -193,7 +193,7 @@ class Personal(_Classification):
         "weight tensors that stay at full precision: 0 is the first layer's, -1 the last's",
         default=(0, -1),
     )
-    l2: float = param(at_least_zero, "weight of the smooth penalty (l2 / 2) |w|^2", default=0.0)
+    l2: float = l2_param()
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
 

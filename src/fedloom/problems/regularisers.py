@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from fedloom.errors import ParameterError
 from fedloom.layout import Layout, layout_of
 from fedloom.operators import proximal
 from fedloom.parameters import anything, at_least, at_least_zero, param, parametrised, positive
@@ -37,6 +38,13 @@ class Regulariser:
         """The proximal map of step * g on one array."""
         raise NotImplementedError
 
+    def subgradient_of(self, array: Array) -> Array:
+        """A subgradient of g on one array, the smallest one at a kink."""
+        raise ParameterError(
+            f"{type(self).__name__} is a constraint and has no subgradient to step along. "
+            f"Use its proximal map: regularise = 'prox'."
+        )
+
     def value(self, model: Tree) -> Array:
         """The value g(x) on a whole model."""
         return sum(map(self.value_of, self._targets(model)), start=jnp.zeros(()))
@@ -44,6 +52,16 @@ class Regulariser:
     def prox(self, model: Tree, step: Array) -> Tree:
         """The proximal map of step * g on a whole model."""
         return self._on_targets(lambda array: self.prox_of(array, step), model)
+
+    def subgradient(self, model: Tree) -> Tree:
+        """A subgradient of g on a whole model; zero on arrays that it does not act on."""
+        slope = self._on_targets(self.subgradient_of, model)
+        names = layout_of(lambda: model).names
+        leaves = [
+            leaf if self._acts_on(name) else jnp.zeros_like(leaf)
+            for name, leaf in zip(names, jax.tree.leaves(slope), strict=True)
+        ]
+        return jax.tree.unflatten(jax.tree.structure(model), leaves)
 
     def _acts_on(self, name: str) -> bool:
         return name != "bias" if self.on is None else name in self.on
@@ -73,6 +91,10 @@ class Zero(Regulariser):
         """The identity."""
         return model
 
+    def subgradient(self, model: Tree) -> Tree:
+        """Zero."""
+        return jax.tree.map(jnp.zeros_like, model)
+
 
 @parametrised
 class L1(Regulariser):
@@ -88,6 +110,10 @@ class L1(Regulariser):
     def prox_of(self, array: Array, step: Array) -> Array:
         """Soft thresholding."""
         return proximal.soft_threshold(array, step * self.strength)
+
+    def subgradient_of(self, array: Array) -> Array:
+        """The signs, 0 at 0."""
+        return self.strength * jnp.sign(array)
 
 
 @parametrised
@@ -109,6 +135,12 @@ class GroupL1(Regulariser):
         rows = proximal.group_soft_threshold(self._rows(array), step * self.strength)
         return rows.reshape(array.shape)
 
+    def subgradient_of(self, array: Array) -> Array:
+        """Each group's direction, 0 for a group that vanished."""
+        rows = self._rows(array)
+        norms = jnp.sqrt(jnp.sum(rows * rows, axis=-1, keepdims=True))
+        return (self.strength * rows / jnp.where(norms > 0, norms, 1)).reshape(array.shape)
+
     def _rows(self, array: Array) -> Array:
         return array.reshape(-1, array.shape[-1] if self.block is None else self.block)
 
@@ -129,6 +161,10 @@ class ElasticNet(Regulariser):
         """Soft thresholding, then shrinking."""
         return proximal.elastic_net(array, step, self.l1, self.l2)
 
+    def subgradient_of(self, array: Array) -> Array:
+        """The signs, 0 at 0, and the gradient of the square."""
+        return self.l1 * jnp.sign(array) + self.l2 * array
+
 
 @parametrised
 class NuclearNorm(Regulariser):
@@ -144,6 +180,11 @@ class NuclearNorm(Regulariser):
     def prox_of(self, array: Array, step: Array) -> Array:
         """Soft thresholding of the singular values."""
         return proximal.singular_value_threshold(array, step * self.strength)
+
+    def subgradient_of(self, array: Array) -> Array:
+        """U V' over the singular values that are not zero."""
+        left, values, right = jnp.linalg.svd(array, full_matrices=False)
+        return self.strength * (left * (values > 0)) @ right
 
 
 class _Constraint(Regulariser):
@@ -215,6 +256,11 @@ class Sum(Regulariser):
         for part in self.parts:
             model = part.prox(model, step)
         return model
+
+    def subgradient(self, model: Tree) -> Tree:
+        """The sum of the parts' subgradients."""
+        slopes = [part.subgradient(model) for part in self.parts]
+        return jax.tree.map(lambda *leaves: sum(leaves), *slopes)
 
 
 def is_constraint(regulariser: Regulariser) -> bool:

@@ -1,6 +1,6 @@
 """Steps on a client's own model, quantised or not: what the methods of this family share.
 
-Ozkara, Singh, Data, Diggavi. NeurIPS 2021, what Algorithms 1, 2 and 3 have in common. For a smooth h
+Ozkara, Singh, Data, Diggavi. NeurIPS 2021: what Algorithms 1 to 3 have in common. For a smooth h
 
     min_{x,c}  h(x) + h(Q_c(x)) + lambda R(x, c)
 
@@ -132,7 +132,7 @@ def models(quantise: Quantisation | None, f: PersonalObjective, point: Point) ->
     """x, and Q_c(x) where there is a quantiser: what the terms of a personal objective see."""
     quantiser = quantiser_of(quantise, f)
     x, c, _ = point
-    return [x] if quantiser is None else [x, quantiser(x, c)]
+    return [x] if quantiser is None else [x, quantiser.apply(x, c)]
 
 
 def descend(
@@ -159,7 +159,7 @@ def gradient(
     quantiser = quantiser_of(quantise, f)
     if quantiser is None:
         return slope(point.model)
-    seen, back = jax.vjp(quantiser, point.model, point.centres)
+    seen, back = jax.vjp(quantiser.apply, point.model, point.centres)
     return slope(point.model) + back(slope(seen))[0]
 
 
@@ -182,7 +182,7 @@ def move(
     frozen = _frozen(quantise, f, point)
     x = jnp.where(frozen, quantiser.put(moved, x), quantiser.prox_weights(moved, c, lr * pull))
 
-    seen, back = jax.vjp(quantiser, x, c)
+    seen, back = jax.vjp(quantiser.apply, x, c)
     centre_lr = jnp.where(frozen, quantise.tuning_centre_lr, quantise.centre_lr)
     settled = quantiser.prox_centres(
         c - centre_lr * back(slope(seen))[1],

@@ -8,7 +8,7 @@ Ozkara, Singh, Data, Diggavi. NeurIPS 2021, Algorithm 2.
     hub         w to a cohort
     client i    w_i = w;  K times, each on one batch:
                 x_i <- proximal step on F_i,  then c_i <- the same  (quantisation.py)
-                w_i <- w_i - lr_w lp [ KD'_w(x_i, w_i) + KD'_w(Q_c(x_i), w_i) ]    at the new x_i, c_i
+                w_i <- w_i - lr_w lp [ KD'_w(x_i, w_i) + KD'_w(Q_c(x_i), w_i) ]  at the new x_i, c_i
     hub         w <- the average of the w_i
 
 Only the common model travels; x_i and c_i, of any architecture and bit-width, stay. The common

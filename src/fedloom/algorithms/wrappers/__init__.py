@@ -4,10 +4,15 @@ A wrapper is itself an algorithm that holds another one, so wrappers nest:
 `Unreliable(Private(FedAvg(lr=0.1), clip=1, noise=2), drop=0.1)`.
 """
 
+from fedloom.algorithms.wrappers.compressed import Compressed
 from fedloom.algorithms.wrappers.private import Private
 from fedloom.algorithms.wrappers.unreliable import Unreliable
 from fedloom.protocol import Algorithm
 
-WRAPPERS: dict[str, type[Algorithm]] = {"private": Private, "unreliable": Unreliable}
+WRAPPERS: dict[str, type[Algorithm]] = {
+    "compressed": Compressed,
+    "private": Private,
+    "unreliable": Unreliable,
+}
 
-__all__ = ["WRAPPERS", "Private", "Unreliable"]
+__all__ = ["WRAPPERS", "Compressed", "Private", "Unreliable"]

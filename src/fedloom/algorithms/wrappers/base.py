@@ -21,6 +21,11 @@ class Wrapper(Algorithm):
         return self.inner.takes
 
     @property
+    def dual(self) -> str:  # type: ignore[override]
+        """Whose dual the inner method has in a saddle problem."""
+        return self.inner.dual
+
+    @property
     def takes_regulariser(self) -> bool:  # type: ignore[override]
         """Whether the inner method heeds the problem's g."""
         return self.inner.takes_regulariser

@@ -1,0 +1,166 @@
+"""CODASCA: descent ascent with control variates, in proximal stages.
+
+Yuan, Guo, Xu, Ying, Yang. Federated deep AUC maximization for heterogeneous data with a constant
+communication complexity. ICML 2021.
+
+    stage s     lr_s = lr / shrink^s;  x_ref = mean of the iterates of the stage before (first: x0)
+    client i    I times from (x, y), both gradients at the old point and on one batch:
+                    x_i <- x_i - lr_s (gx_i(x_i, y_i) + (x_i - x_ref) / gamma - cx_i + cx)
+                    y_i <- y_i + lr_s (gy_i(x_i, y_i) - cy_i + cy)
+                c_i <- the means of the I gradients gx_i and gy_i along the way
+    hub         x <- x + server_lr mean (x_i - x);   y likewise;   c = mean_i c_i
+
+The control variates cancel what unlike clients would drift. Stated for AUC, it takes any saddle
+problem.
+
+Paper            here                     Paper           here
+I                local_steps              T_s             stage_rounds * local_steps
+1/gamma          1 / gamma                eta_g           server_lr
+
+Differs from the paper: dual_lr may differ from lr. The dual takes its true stochastic gradient;
+the released program takes the population form of AUC and clamps alpha. Where the problem has a
+regulariser, the hub applies its proximal map with step server_lr lr_s I, or clients add
+subgradients (regularise). Partial participation, not in the paper, is SCAFFOLD's: absent clients
+keep their c_i.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedloom.algorithms.minimax.point import (
+    Point,
+    cohort_param,
+    first_point,
+    minus,
+    plus,
+    regularise_param,
+    settled,
+    slopes,
+)
+from fedloom.cohorts import uniform
+from fedloom.local import repeat
+from fedloom.parameters import Rule, at_least, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+_shrink = Rule(lambda v: positive.holds(v) and v >= 1, "a number >= 1", 3.0)
+
+
+class CodascaHub(NamedTuple):
+    """The global point, the mean control variate, and where the stage stands."""
+
+    point: Point
+    control: Point
+    reference: Array  # x_ref
+    passed: Array  # the sum of the stage's iterates
+    rounds: Array  # how many rounds are done, over all stages
+
+
+class CodascaClient(NamedTuple):
+    """What the client's gradients are expected to be."""
+
+    control: Point
+
+
+class Work(NamedTuple):
+    """Where a client begins, the mean control variate, and what it needs to know of the stage."""
+
+    start: Point
+    control: Point
+    reference: Any  # x_ref; nothing where there is no pull
+    rate: Any  # what the step sizes are multiplied by; nothing where that is 1
+
+
+class Trained(NamedTuple):
+    """How the client's point and control variate changed."""
+
+    change: Point
+    control_change: Point
+
+
+@algorithm
+class CODASCA(Algorithm):
+    """Communication-efficient saddle optimisation for unlike clients."""
+
+    takes: ClassVar[str] = "saddle"
+    takes_regulariser: ClassVar[bool] = True
+
+    lr: float = param(positive, "step size of the local steps in x")
+    dual_lr: float = param(positive, "step size of the local steps in y")
+    local_steps: int = param(at_least(1), "local steps a round", default=10)
+    gamma: float | None = param(
+        positive.or_none("no proximal term"), "strength of a stage's pull to its reference is "
+        "1 / gamma", default=None,
+    )  # fmt: skip
+    stage_rounds: int | None = param(
+        at_least(1).or_none("a single stage"), "rounds of a stage", default=None
+    )
+    shrink: float = param(
+        _shrink, "by what step sizes are divided from stage to stage", default=3.0
+    )
+    server_lr: float = param(positive, "step size of the hub", default=1.0)
+    cohort: int | None = cohort_param()
+    regularise: str = regularise_param()
+
+    def init_hub(self, fed: Any, key: Array, /) -> CodascaHub:
+        """A fresh point, and zero control."""
+        point = first_point(fed, key)
+        zero = jax.tree.map(jnp.zeros_like, point)
+        return CodascaHub(point, zero, point.x, zero.x, jnp.zeros((), jnp.int32))
+
+    def init_client(self, f: Any, key: Array, /) -> CodascaClient:
+        """Zero control."""
+        return CodascaClient(Point(f.zeros(), f.zeros_dual()))
+
+    def round(self, hub: CodascaHub, fed: Any, key: Array, /) -> Round:
+        """Corrected local steps at a cohort, then both means; at times a new stage."""
+        reference = () if self.gamma is None else hub.reference
+        rate = () if self.stage_rounds is None else self._rate(hub)
+        work = Work(hub.point, hub.control, reference, rate)
+        replies = yield ask(self.train, work, to=uniform(key, fed.n, self.cohort))
+        x, y = plus(hub.point, replies.average(fed.weights).change, self.server_lr)
+        elapsed = self.server_lr * self._rate(hub) * self.lr * self.local_steps
+        point = Point(settled(fed, x, elapsed, self.regularise), y)
+        control = plus(hub.control, replies.sum(fed.weights).control_change)
+        return self._next_stage(hub, point, control), ()
+
+    def train(
+        self, client: CodascaClient, work: Work, f: Any, key: Array, /
+    ) -> tuple[CodascaClient, Trained]:
+        """Corrected steps, then a new control variate."""
+        correction = minus(work.control, client.control)
+        rate = 1.0 if self.stage_rounds is None else work.rate
+
+        def step(inner: tuple[Point, Point], key: Array) -> tuple[Point, Point]:
+            (x, y), total = inner
+            slope = slopes(f, Point(x, y), key, self.regularise)
+            downhill, uphill = slope.x + correction.x, slope.y + correction.y
+            if self.gamma is not None:
+                downhill = downhill + (x - work.reference) / self.gamma
+            moved = Point(x - rate * self.lr * downhill, y + rate * self.dual_lr * uphill)
+            return moved, plus(total, slope)
+
+        nothing = jax.tree.map(jnp.zeros_like, work.start)
+        end, total = repeat(step, (work.start, nothing), key, self.local_steps)
+        control = jax.tree.map(lambda t: t / self.local_steps, total)
+        changes = Trained(minus(end, work.start), minus(control, client.control))
+        return CodascaClient(control), changes
+
+    def model(self, hub: CodascaHub, fed: Any, /) -> Array:
+        """The primal block."""
+        return hub.point.x
+
+    def _rate(self, hub: CodascaHub) -> Array:
+        stage = 0 if self.stage_rounds is None else hub.rounds // self.stage_rounds
+        return jnp.asarray(self.shrink, hub.point.x.dtype) ** -stage
+
+    def _next_stage(self, hub: CodascaHub, point: Point, control: Point) -> CodascaHub:
+        rounds, passed = hub.rounds + 1, hub.passed + point.x
+        if self.stage_rounds is None:
+            return CodascaHub(point, control, hub.reference, passed, rounds)
+        ends = rounds % self.stage_rounds == 0
+        reference = jnp.where(ends, passed / self.stage_rounds, hub.reference)
+        passed = jnp.where(ends, jnp.zeros_like(passed), passed)
+        return CodascaHub(point, control, reference, passed, rounds)

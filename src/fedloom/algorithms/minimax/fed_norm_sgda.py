@@ -1,0 +1,97 @@
+"""Fed-Norm-SGDA: descent ascent of clients with unequal numbers of steps, made consistent.
+
+Sharma, Panda, Joshi. Federated minimax optimization with client heterogeneity. TMLR 2023.
+
+    client i    tau_i times, both gradients at the old point and on one batch:
+                    x_i <- x_i - lr gx_i(x_i, y_i);   y_i <- y_i + dual_lr gy_i(x_i, y_i)
+                sends  Gx_i = (x - x_i) / (lr tau_i),  Gy_i = (y_i - y) / (dual_lr tau_i)
+    hub         x <- x - te server_lr sum_S (n/|S|) a_i Gx_i
+                y <- y + te server_dual_lr sum_S (n/|S|) a_i Gy_i
+
+Plain averaging of unequal numbers of steps would solve the problem with weights a_i tau_i; the
+normalised directions keep the weights that the problem states. te is the mean of the tau_i of the
+cohort, so that with equal tau and full participation this is Local SGDA.
+
+Differs from the paper: tau_i = "5 epochs" is five passes over the client's own rows. A reply has
+one number more, tau_i. Where the problem has a regulariser, the hub applies its proximal map with
+step te server_lr, or clients add subgradients (regularise).
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+
+from fedloom.algorithms.minimax.point import (
+    Point,
+    cohort_param,
+    descend_ascend,
+    first_point,
+    regularise_param,
+    settled,
+)
+from fedloom.cohorts import uniform
+from fedloom.local import steps_of, steps_rule
+from fedloom.parameters import param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class Direction(NamedTuple):
+    """The mean gradients along a client's way, and how many steps it took."""
+
+    x: Array
+    y: Array
+    steps: Array
+
+
+@algorithm
+class FedNormSGDA(Algorithm):
+    """Normalised averaging for saddle problems: unequal local work, the right problem."""
+
+    takes: ClassVar[str] = "saddle"
+    takes_regulariser: ClassVar[bool] = True
+
+    lr: float = param(positive, "step size of the local steps in x")
+    dual_lr: float = param(positive, "step size of the local steps in y")
+    local_steps: int | str = param(steps_rule, "local steps a round", default="1 epoch")
+    server_lr: float | None = param(
+        positive.or_none("lr"), "step size of the hub in x", default=None
+    )
+    server_dual_lr: float | None = param(
+        positive.or_none("dual_lr"), "step size of the hub in y", default=None
+    )
+    cohort: int | None = cohort_param()
+    regularise: str = regularise_param()
+
+    def init_hub(self, fed: Any, key: Array, /) -> Point:
+        """A fresh point."""
+        return first_point(fed, key)
+
+    def round(self, hub: Point, fed: Any, key: Array, /) -> Round:
+        """Normalised directions of a cohort, then a step of the hub."""
+        replies = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
+        arrived = jnp.asarray(replies.cohort.present).sum()
+        direction = replies.sum(fed.weights * fed.n / jnp.maximum(arrived, 1))
+        steps = replies.mean().steps
+        x_step = steps * (self.lr if self.server_lr is None else self.server_lr)
+        y_step = steps * (self.dual_lr if self.server_dual_lr is None else self.server_dual_lr)
+        x = settled(fed, hub.x - x_step * direction.x, x_step, self.regularise)
+        return Point(x, hub.y + y_step * direction.y), ()
+
+    def train(
+        self, client: tuple[()], start: Point, f: Any, key: Array, /
+    ) -> tuple[Any, Direction]:
+        """As many steps as this client takes; the reply is the mean gradient along the way."""
+        steps = steps_of(self.local_steps, f)
+        end = descend_ascend(
+            f, start, key, lr=self.lr, dual_lr=self.dual_lr, steps=steps,
+            regularise=self.regularise,
+        )  # fmt: skip
+        x = (start.x - end.x) / (self.lr * steps)
+        y = (end.y - start.y) / (self.dual_lr * steps)
+        return client, Direction(x, y, jnp.asarray(steps, x.dtype))
+
+    def model(self, hub: Point, fed: Any, /) -> Array:
+        """The primal block."""
+        return hub.x

@@ -1,0 +1,126 @@
+"""FedNest, for saddle problems: inner rounds on the dual, then an outer round on the model.
+
+Tarzanagh, Li, Thrampoulidis, Oymak. FedNest: federated bilevel, minimax and compositional
+optimization. ICML 2022.
+
+    inner, T times      q = mean_S gy_i(x, y)
+                        i in S: y_i = y; tau times on one batch each,
+                            y_i <- y_i + (dual_lr / tau) (gy_i(x, y_i) - gy_i(x, y) + q)
+                        y <- mean_S y_i
+    outer               h = mean_S gx_i(x, y)
+                        i in S: x_i = x; tau times on one batch each,
+                            x_i <- x_i - (lr / tau) (gx_i(x_i, y) - gx_i(x, y) + h)
+                        x <- mean_S x_i
+
+Each of these rounds has two contacts, first for the gradient and then for the steps, and a cohort S
+of its own. The bilevel method's hypergradient is not needed: its cross terms vanish here.
+
+Differs from the paper: where the problem weighs clients, means carry those weights. Where it has a
+regulariser, the hub applies its proximal map with step lr, or clients add subgradients
+(regularise). The released program takes steps of lr, not lr / tau.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+
+from fedloom.algorithms.minimax.point import (
+    Point,
+    cohort_param,
+    first_point,
+    regularise_param,
+    settled,
+    slopes,
+)
+from fedloom.cohorts import uniform
+from fedloom.local import repeat
+from fedloom.parameters import at_least, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class FedNestClient(NamedTuple):
+    """The common point that the client was told last, from which its next steps begin."""
+
+    point: Point
+
+
+@algorithm
+class FedNest(Algorithm):
+    """Alternating, variance-reduced local steps on the dual and on the model."""
+
+    takes: ClassVar[str] = "saddle"
+    takes_regulariser: ClassVar[bool] = True
+
+    lr: float = param(positive, "length of an outer round's way in x")
+    dual_lr: float = param(positive, "length of an inner round's way in y")
+    local_steps: int = param(at_least(1), "local steps of an inner or outer round", default=10)
+    inner_rounds: int = param(at_least(1), "inner rounds in a round", default=1)
+    cohort: int | None = cohort_param()
+    regularise: str = regularise_param()
+
+    def init_hub(self, fed: Any, key: Array, /) -> Point:
+        """A fresh point."""
+        return first_point(fed, key)
+
+    def init_client(self, f: Any, key: Array, /) -> FedNestClient:
+        """Nothing yet."""
+        return FedNestClient(Point(f.zeros(), f.zeros_dual()))
+
+    def round(self, hub: Point, fed: Any, key: Array, /) -> Round:
+        """Inner rounds on y, an outer round on x."""
+        x, y = hub
+        *inner_keys, outer_key = jax.random.split(key, self.inner_rounds + 1)
+        for inner_key in inner_keys:
+            cohort = uniform(inner_key, fed.n, self.cohort)
+            slope = (yield ask(self.dual_slope, Point(x, y), to=cohort)).average(fed.weights)
+            changes = yield ask(self.ascend, slope, to=cohort)
+            y = y + changes.average(fed.weights)
+        cohort = uniform(outer_key, fed.n, self.cohort)
+        slope = (yield ask(self.slope, Point(x, y), to=cohort)).average(fed.weights)
+        changes = yield ask(self.descend, slope, to=cohort)
+        x = settled(fed, x + changes.average(fed.weights), self.lr, self.regularise)
+        return Point(x, y), ()
+
+    def dual_slope(
+        self, client: FedNestClient, point: Point, f: Any, key: Array, /
+    ) -> tuple[FedNestClient, Array]:
+        """The gradient in y, on a batch."""
+        return FedNestClient(point), slopes(f, point, key, self.regularise).y
+
+    def slope(
+        self, client: FedNestClient, point: Point, f: Any, key: Array, /
+    ) -> tuple[FedNestClient, Array]:
+        """The gradient in x, on a batch."""
+        return FedNestClient(point), slopes(f, point, key, self.regularise).x
+
+    def ascend(
+        self, client: FedNestClient, common: Array, f: Any, key: Array, /
+    ) -> tuple[FedNestClient, Array]:
+        """Corrected steps in y; the reply is the change."""
+        x, y = client.point
+
+        def step(own: Array, key: Array) -> Array:
+            here = slopes(f, Point(x, own), key, self.regularise).y
+            there = slopes(f, Point(x, y), key, self.regularise).y
+            return own + self.dual_lr / self.local_steps * (here - there + common)
+
+        return client, repeat(step, y, key, self.local_steps) - y
+
+    def descend(
+        self, client: FedNestClient, common: Array, f: Any, key: Array, /
+    ) -> tuple[FedNestClient, Array]:
+        """Corrected steps in x; the reply is the change."""
+        x, y = client.point
+
+        def step(own: Array, key: Array) -> Array:
+            here = slopes(f, Point(own, y), key, self.regularise).x
+            there = slopes(f, Point(x, y), key, self.regularise).x
+            return own - self.lr / self.local_steps * (here - there + common)
+
+        return client, repeat(step, x, key, self.local_steps) - x
+
+    def model(self, hub: Point, fed: Any, /) -> Array:
+        """The primal block."""
+        return hub.x

@@ -1,0 +1,104 @@
+"""FedSGDA-M: local descent ascent with recursive momentum.
+
+Wu, Sun, Hu, Liu, Zhang, Huang. Solving a class of non-convex minimax optimization in federated
+learning. NeurIPS 2023.
+
+    start       v = mean gx_i(x, y),  u = mean gy_i(x, y), over all rows
+    client i    tau times:
+                    x+ = x_i - lr v_i;   y+ = y_i + dual_lr u_i
+                    v_i <- gx_i(x+, y+) + (1 - a) (v_i - gx_i(x_i, y_i)),  on one batch
+                    u_i <- gy_i(x+, y+) + (1 - b) (u_i - gy_i(x_i, y_i)),  on the same
+    hub         averages x, y, v, u
+
+With a = b = 1 the directions are plain gradients at the new point.
+
+Paper            here                     Paper           here
+eta gamma        lr                       alpha, beta     momentum, dual_momentum
+eta lambda       dual_lr                  Q               local_steps
+
+Differs from the paper: the first directions use all rows, where it says a large batch. Where the
+problem has a regulariser, the hub applies its proximal map with step lr tau, or clients add
+subgradients (regularise).
+"""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from fedloom.algorithms.minimax.momentum_local_sgda import Moving
+from fedloom.algorithms.minimax.point import (
+    Point,
+    first_point,
+    regularise_param,
+    settled,
+    slopes,
+)
+from fedloom.cohorts import everyone
+from fedloom.local import repeat
+from fedloom.parameters import Rule, at_least, fraction, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+_share = Rule(lambda v: fraction.holds(v) and v > 0, "a number above 0 and up to 1", 0.1)
+
+
+@algorithm
+class FedSGDAM(Algorithm):
+    """Local SGDA with variance-reduced directions."""
+
+    takes: ClassVar[str] = "saddle"
+    takes_regulariser: ClassVar[bool] = True
+
+    lr: float = param(positive, "step size in x")
+    dual_lr: float = param(positive, "step size in y")
+    local_steps: int = param(at_least(1), "local steps a round", default=10)
+    momentum: float = param(_share, "weight of the fresh gradient in x", default=0.1)
+    dual_momentum: float = param(_share, "weight of the fresh gradient in y", default=0.1)
+    regularise: str = regularise_param()
+
+    def init_hub(self, fed: Any, key: Array, /) -> Moving:
+        """A fresh point; the opening finds the first directions."""
+        point = first_point(fed, key)
+        return Moving(point, jax.tree.map(jnp.zeros_like, point))
+
+    def opening(self, hub: Moving, fed: Any, key: Array, /) -> Round:
+        """The mean of the first gradients."""
+        replies = yield ask(self.look, hub.point, to=everyone(fed.n))
+        return Moving(hub.point, replies.average(fed.weights)), ()
+
+    def round(self, hub: Moving, fed: Any, key: Array, /) -> Round:
+        """Local steps of everyone, then the mean of points and directions."""
+        changes = yield ask(self.train, hub, to=everyone(fed.n))
+        point, direction = jax.tree.map(jnp.add, hub, changes.average(fed.weights))
+        x = settled(fed, point.x, self.lr * self.local_steps, self.regularise)
+        return Moving(Point(x, point.y), direction), ()
+
+    def look(self, client: tuple[()], point: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
+        """Gradients over all rows."""
+        gx, gy = f.full_grads(*point)
+        return client, Point(gx + f.subgradient(point.x) if self._sub() else gx, gy)
+
+    def train(self, client: tuple[()], start: Moving, f: Any, key: Array, /) -> tuple[Any, Moving]:
+        """Tau steps with recursive momentum; the reply is the change of point and direction."""
+
+        def step(moving: Moving, key: Array) -> Moving:
+            old, (v, u) = moving
+            new = Point(old.x - self.lr * v, old.y + self.dual_lr * u)
+            here = slopes(f, new, key, self.regularise)
+            there = slopes(f, old, key, self.regularise)
+            direction = Point(
+                here.x + (1 - self.momentum) * (v - there.x),
+                here.y + (1 - self.dual_momentum) * (u - there.y),
+            )
+            return Moving(new, direction)
+
+        end = repeat(step, start, key, self.local_steps)
+        return client, jax.tree.map(jnp.subtract, end, start)
+
+    def model(self, hub: Moving, fed: Any, /) -> Array:
+        """The primal block."""
+        return hub.point.x
+
+    def _sub(self) -> bool:
+        return self.regularise == "subgradient"

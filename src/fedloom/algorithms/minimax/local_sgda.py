@@ -1,0 +1,69 @@
+"""Local SGDA: averaging for saddle problems.
+
+Deng, Mahdavi, AISTATS 2021; Sharma, Panda, Joshi, Varshney, ICML 2022.
+
+    client i    tau times, both gradients at the old point and on one batch:
+                    x_i <- x_i - lr gx_i(x_i, y_i);   y_i <- y_i + dual_lr gy_i(x_i, y_i)
+    hub         x = mean x_i,  y = mean y_i
+
+Unlike clients drift apart within a round, so the limit is off the saddle by an amount that grows
+with lr tau and with their differences.
+
+Differs from the papers: where the problem has a regulariser, the hub applies its proximal map with
+step lr tau after averaging, or clients add subgradients (regularise). Partial participation, not
+in the papers, averages a cohort.
+"""
+
+from typing import Any, ClassVar
+
+from fedloom.algorithms.minimax.point import (
+    Point,
+    cohort_param,
+    descend_ascend,
+    first_point,
+    minus,
+    plus,
+    regularise_param,
+    settled,
+)
+from fedloom.cohorts import uniform
+from fedloom.parameters import at_least, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+@algorithm
+class LocalSGDA(Algorithm):
+    """Averaging of clients that descend in x and ascend in y."""
+
+    takes: ClassVar[str] = "saddle"
+    takes_regulariser: ClassVar[bool] = True
+
+    lr: float = param(positive, "step size of the local steps in x")
+    dual_lr: float = param(positive, "step size of the local steps in y")
+    local_steps: int = param(at_least(1), "local steps a round", default=10)
+    cohort: int | None = cohort_param()
+    regularise: str = regularise_param()
+
+    def init_hub(self, fed: Any, key: Array, /) -> Point:
+        """A fresh point."""
+        return first_point(fed, key)
+
+    def round(self, hub: Point, fed: Any, key: Array, /) -> Round:
+        """Local steps at a cohort, then the mean."""
+        changes = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
+        x, y = plus(hub, changes.average(fed.weights))
+        return Point(settled(fed, x, self.lr * self.local_steps, self.regularise), y), ()
+
+    def train(self, client: tuple[()], start: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
+        """Tau simultaneous steps; the reply is the change of both blocks."""
+        end = descend_ascend(
+            f, start, key, lr=self.lr, dual_lr=self.dual_lr, steps=self.local_steps,
+            regularise=self.regularise,
+        )  # fmt: skip
+        return client, minus(end, start)
+
+    def model(self, hub: Point, fed: Any, /) -> Array:
+        """The primal block."""
+        return hub.x

@@ -1,0 +1,54 @@
+"""Vertical: the same people, other columns at each party."""
+
+from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.vertical.egvfl import EGVFL
+from fedloom.algorithms.vertical.egvfl_augmented import EGVFLAugmented
+from fedloom.algorithms.vertical.egvfl_compressed import EGVFLCompressed
+from fedloom.algorithms.vertical.egvfl_coordinate import EGVFLCoordinate
+from fedloom.algorithms.vertical.egvfl_dual import EGVFLDual
+from fedloom.algorithms.vertical.egvfl_error_feedback import EGVFLErrorFeedback
+from fedloom.algorithms.vertical.egvfl_nonlinear import EGVFLNonlinear
+from fedloom.algorithms.vertical.egvfl_partial import EGVFLPartial
+from fedloom.algorithms.vertical.egvfl_proximal import EGVFLProximal
+from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks
+from fedloom.algorithms.vertical.sharing_admm import SharingADMM
+from fedloom.algorithms.vertical.vertical_agd import VerticalAGD
+from fedloom.algorithms.vertical.vertical_gd import VerticalGD
+from fedloom.operators.compressors import RandK, TopK
+
+_SMOOTH = "min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i): l and r_i convex and smooth"
+_PROXIMAL = "min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i): l and r_i convex with proximal maps"
+_EGVFL = "Beznosikov et al., extragradient for vertical federated learning"
+_STEP = {"step": 0.1}
+
+
+def _entry(
+    key: str, cls: type, trial: dict, number: int, solves: str = _SMOOTH, draws: bool = False
+) -> Entry:
+    paper = f"{_EGVFL}, Algorithm {number}" if number else "public"
+    return Entry(key, cls, "vertical", paper, solves, trial, "vertical", not draws)
+
+
+ENTRIES = (
+    _entry("egvfl", EGVFL, _STEP, 1),
+    _entry("egvfl_compressed", EGVFLCompressed, {"compressor": RandK(50), **_STEP}, 2, draws=True),
+    _entry(
+        "egvfl_error_feedback",
+        EGVFLErrorFeedback,
+        {"compressor": TopK(50), **_STEP},
+        3,
+        draws=True,
+    ),
+    _entry("egvfl_partial", EGVFLPartial, {"cohort": 2, **_STEP}, 4, draws=True),
+    _entry(
+        "egvfl_coordinate", EGVFLCoordinate, {"rows": 50, "columns": 50, **_STEP}, 5, draws=True
+    ),
+    _entry("egvfl_slacks", EGVFLSlacks, _STEP, 6),
+    _entry("egvfl_nonlinear", EGVFLNonlinear, _STEP, 7, f"{_SMOOTH}; A_i a network"),
+    _entry("egvfl_proximal", EGVFLProximal, _STEP, 8, _PROXIMAL),
+    _entry("egvfl_augmented", EGVFLAugmented, _STEP, 9),
+    _entry("egvfl_dual", EGVFLDual, _STEP, 10, f"{_SMOOTH}; the conjugate of l smooth"),
+    _entry("vertical_gd", VerticalGD, _STEP, 0),
+    _entry("vertical_agd", VerticalAGD, _STEP, 0),
+    _entry("sharing_admm", SharingADMM, {"rho": 1.0}, 0, _PROXIMAL),
+)

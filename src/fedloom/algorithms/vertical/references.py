@@ -1,0 +1,203 @@
+"""What the randomised methods share: reference points, from which only differences are sent.
+
+    party     xh_i = tau x_i + (1 - tau) w_i - step (A_i'u + grad r_i(x_i))
+    hub       zh = z - step (grad l(z) - y);   yh = tau y + (1 - tau) u + step (sum_i A_i w_i - z)
+    ...       some estimate of yh reaches the parties, one of sum_i A_i xh_i the hub
+    party     x_i <- tau x_i + (1 - tau) w_i - step (A_i'[yh] + grad r_i(xh_i))
+    hub       z <- z - step (grad l(zh) - yh)
+              y <- tau y + (1 - tau) u + step ([sum_i A_i xh_i] - zh)
+    coin      with probability p = 1 - tau the references move: w_i <- x_i, u <- y, and A_i w_i
+              goes up, u goes down, in full
+
+As printed, and proved, the references move to the points from which the iteration started ("old");
+to those at which it ends ("new") is what makes p = 1 without compression EGVFL itself. Before the
+first iteration there is one exchange in full, which the listings leave out.
+"""
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedloom import draws
+from fedloom.algorithms.vertical.scaling import Scale, given
+from fedloom.cohorts import everyone
+from fedloom.parameters import Rule, one_of, param, positive
+from fedloom.protocol import Ask, Replies, ask
+
+Array = Any
+DOWN, UP = 0, 1  # the two ways of a message
+_chance = Rule(lambda v: positive.holds(v) and v <= 1, "a number > 0 and <= 1", 0.25)
+
+
+class ReferenceHub(NamedTuple):
+    """Slack z, price y, its reference u, the sum of all A_i w_i, and what both ends draw from."""
+
+    slack: Array
+    price: Array
+    reference: Array
+    anchored: Array
+    error: Array | tuple  # what compression has left out so far, where it is fed back
+    scale: Scale
+    seed: Array
+    count: Array  # iterations so far
+
+
+class ReferenceParty(NamedTuple):
+    """A party's share x_i before and after the iteration, its reference w_i, u, and products."""
+
+    share: Array
+    before: Array
+    half: Array
+    reference: Array
+    product: Array  # A_i w_i
+    price: Array  # u
+    pull: Array  # A_i'u
+    error: Array | tuple
+    scale: Scale
+    seed: Array
+    count: Array
+
+
+class Start(NamedTuple):
+    """The first exchange in full: the price, and the seed of all common draws."""
+
+    price: Array
+    seed: Array
+
+
+class Halves(NamedTuple):
+    """The hub's half-iterates, and the point from which its price sets out."""
+
+    slack: Array
+    price: Array
+    origin: Array
+
+
+def refresh_param() -> Any:
+    """The field for the probability p."""
+    return param(
+        _chance.or_none("the part of a full vector that an iteration sends"),
+        "probability with which references move",
+        default=None,
+    )
+
+
+def reference_param() -> Any:
+    """The field for where references move to."""
+    doc = "where references move to: the points before the iteration, as proved, or after it"
+    return param(one_of("old", "new"), doc, default="old")
+
+
+def first_hub(method: Any, fed: Any, *, feedback: bool = False) -> ReferenceHub:
+    """Zeros."""
+    zeros = fed.loss.zeros()
+    scale, seed = given(method, zeros.dtype), jnp.zeros(2, jnp.uint32)
+    error = zeros if feedback else ()
+    return ReferenceHub(zeros, zeros, zeros, zeros, error, scale, seed, jnp.zeros((), jnp.int32))
+
+
+def first_party(method: Any, f: Any, *, feedback: bool = False) -> ReferenceParty:
+    """Zeros."""
+    x, y = f.zeros(), jnp.zeros_like(f.forward(f.zeros()))
+    scale, seed = given(method, x.dtype), jnp.zeros(2, jnp.uint32)
+    error = y if feedback else ()
+    return ReferenceParty(x, x, x, x, y, y, x, error, scale, seed, jnp.zeros((), jnp.int32))
+
+
+def first_exchange(
+    method: Any, hub: ReferenceHub, fed: Any, key: Array
+) -> Generator[Ask, Replies, ReferenceHub]:
+    """References and their products in full, and a seed from which both ends draw alike."""
+    start = Start(hub.reference, jax.random.key_data(key))
+    products = yield ask(method.begin, start, to=everyone(fed.n))
+    return hub._replace(anchored=products.sum(), seed=start.seed)
+
+
+def halves(hub: ReferenceHub, fed: Any, p: Array) -> Halves:
+    """The hub's first half-step."""
+    step, beta = hub.scale
+    loss = fed.loss.scaled(beta)
+    origin = (1 - p) * hub.price + p * hub.reference
+    slack = hub.slack - step * (loss.grad(hub.slack) - hub.price)
+    return Halves(slack, origin + step * (hub.anchored - hub.slack), origin)
+
+
+def whole(hub: ReferenceHub, fed: Any, half: Halves, products: Array) -> tuple[Array, Array]:
+    """The hub's second half-step, with an estimate of the products: the next slack and price."""
+    step, beta = hub.scale
+    loss = fed.loss.scaled(beta)
+    slack = hub.slack - step * (loss.grad(half.slack) - half.price)
+    return slack, half.origin + step * (products - half.slack)
+
+
+def refreshed(
+    method: Any, hub: ReferenceHub, after: ReferenceHub, fed: Any, coin: Array
+) -> Generator[Ask, Replies, ReferenceHub]:
+    """Let the references move if the coin says so."""
+    target = hub.price if method.reference == "old" else after.price
+    products = yield ask(method.refresh_references, target, to=everyone(fed.n), when=coin)
+    return after._replace(
+        reference=jnp.where(coin, target, hub.reference),
+        anchored=jnp.where(coin, products.sum(), hub.anchored),
+        count=hub.count + 1,
+    )
+
+
+def common_key(state: ReferenceHub | ReferenceParty, way: int) -> Array:
+    """The key from which hub and parties draw alike in this iteration."""
+    key = jax.random.wrap_key_data(state.seed, impl=draws.IMPL)
+    return draws.fold(key, state.count, way)
+
+
+def toss(key: Array, p: Array) -> Array:
+    """The coin."""
+    return jax.random.uniform(key) < p
+
+
+def half_point(client: ReferenceParty, f: Any, p: Array) -> Array:
+    """A party's first half-step."""
+    slope = client.pull + f.grad_r(client.share)
+    return (1 - p) * client.share + p * client.reference - client.scale.step * slope
+
+
+def next_share(client: ReferenceParty, f: Any, p: Array, half: Array, pull: Array) -> Array:
+    """A party's second half-step, with an estimate of A_i'yh."""
+    slope = pull + f.grad_r(half)
+    return (1 - p) * client.share + p * client.reference - client.scale.step * slope
+
+
+def begin(self: Any, client: ReferenceParty, start: Start, f: Any, key: Array, /) -> tuple:
+    """Take the first price and the seed; answers with the product of the reference."""
+    moved = _anchored(client._replace(seed=start.seed), client.share, start.price, f)
+    return moved, moved.product
+
+
+def refresh_references(
+    self: Any, client: ReferenceParty, price: Array, f: Any, key: Array, /
+) -> tuple:
+    """Move the references; answers with the product of the new one."""
+    target = client.before if self.reference == "old" else client.share
+    moved = _anchored(client, target, price, f)
+    return moved, moved.product
+
+
+def deployed(self: Any, model: Array, client: ReferenceParty, f: Any, /) -> Array:
+    """The party's share of the model."""
+    return client.share
+
+
+def model(self: Any, hub: ReferenceHub, fed: Any, /) -> Array:
+    """The scores of the rows as the hub knows them: the slack."""
+    return hub.slack / hub.scale.beta
+
+
+def _anchored(client: ReferenceParty, share: Array, price: Array, f: Any) -> ReferenceParty:
+    beta = client.scale.beta
+    return client._replace(
+        reference=share,
+        product=beta * f.forward(share),
+        price=price,
+        pull=beta * f.adjoint(price),
+    )

@@ -1,0 +1,86 @@
+"""What the extragradient methods on the saddle point problem share.
+
+    min_{x, z} max_y  l(z, b) + sum_i r_i(x_i) + y'(sum_i A_i x_i - z)
+
+The hub keeps the slack z and the price y, party i its share x_i of the model. Theory speaks of the
+averages of the half-iterates, experiments show the last ones; `iterate` chooses.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+
+from fedloom.algorithms.vertical.scaling import Scale, given
+from fedloom.parameters import one_of, param
+
+Array = Any
+
+
+class Average(NamedTuple):
+    """A running mean."""
+
+    mean: Array
+    count: Array
+
+    def add(self, value: Array) -> "Average":
+        """The mean with one more value."""
+        count = self.count + 1
+        return Average(self.mean + (value - self.mean) / count, count)
+
+
+class SaddleHub(NamedTuple):
+    """The slack z and price y, the step, and the mean of the half-iterates of z where wanted."""
+
+    slack: Array
+    price: Array
+    scale: Scale
+    average: Average | tuple
+
+
+class SaddleParty(NamedTuple):
+    """A party's share x_i, its half-iterate, the step, and the mean of the latter where wanted."""
+
+    share: Array
+    half: Array
+    scale: Scale
+    average: Average | tuple
+
+
+def iterate_param() -> Any:
+    """The field for what a run leaves."""
+    doc = "which iterates make the model: the last, or the mean of all half-iterates as in theory"
+    return param(one_of("last", "average"), doc, default="last")
+
+
+def first_hub(method: Any, fed: Any) -> SaddleHub:
+    """All zero."""
+    zeros = fed.loss.zeros()
+    return SaddleHub(zeros, zeros, given(method, zeros.dtype), _average(method, zeros))
+
+
+def first_party(method: Any, f: Any, key: Array) -> SaddleParty:
+    """A fresh share."""
+    share = f.start(key)
+    return SaddleParty(share, share, given(method, share.dtype), _average(method, share))
+
+
+def add(average: Average | tuple, value: Array) -> Average | tuple:
+    """Take a half-iterate into the mean, where one is kept."""
+    return average.add(value) if isinstance(average, Average) else ()
+
+
+def model(self: Any, hub: SaddleHub, fed: Any, /) -> Array:
+    """The scores of the rows as the hub knows them: the slack."""
+    slack = hub.average.mean if isinstance(hub.average, Average) else hub.slack
+    return slack / hub.scale.beta
+
+
+def deployed(self: Any, model: Array, client: SaddleParty, f: Any, /) -> Array:
+    """The party's share of the model."""
+    return client.average.mean if isinstance(client.average, Average) else client.share
+
+
+def _average(method: Any, like: Array) -> Average | tuple:
+    if method.iterate == "last":
+        return ()
+    return Average(like, jnp.zeros((), like.dtype))

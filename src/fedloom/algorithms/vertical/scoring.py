@@ -1,0 +1,39 @@
+"""Joint prediction as an exchange: every party scores the rows with its share, the hub adds up."""
+
+from typing import Any, ClassVar, NamedTuple
+
+from fedloom.cohorts import everyone
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class Scores(NamedTuple):
+    """The summed scores of the rows."""
+
+    scores: Array
+
+
+@algorithm
+class Scoring(Algorithm):
+    """One exchange; a party's state is its share of a model."""
+
+    takes: ClassVar[str] = "vertical"
+    takes_regulariser: ClassVar[bool] = True
+
+    def init_hub(self, fed: Any, key: Array, /) -> Scores:
+        """Zeros."""
+        return Scores(fed.loss.zeros())
+
+    def init_client(self, f: Any, key: Array, /) -> Array:
+        """Zeros, until the party's own share is put here."""
+        return f.zeros()
+
+    def round(self, hub: Scores, fed: Any, key: Array, /) -> Round:
+        """Ask every party for its part of the scores."""
+        parts = yield ask(self.score, (), to=everyone(fed.n))
+        return Scores(parts.sum()), ()
+
+    def score(self, client: Array, nothing: tuple, f: Any, key: Array, /) -> tuple[Array, Array]:
+        """The party's part."""
+        return client, f.forward(client)

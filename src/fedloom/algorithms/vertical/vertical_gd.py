@@ -1,0 +1,82 @@
+"""Gradient descent over columns: the plain yardstick of vertical learning.
+
+    hub       sends the slope grad l(sum_i A_i x_i)
+    party     x_i <- x_i - step (A_i'slope + grad r_i(x_i)),   answers A_i x_i
+
+    step = 1/L,  L = L_l lam_max(A'A) + L_r
+
+Down and up one number a row; the product at the new point serves the next iteration.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+from fedloom.algorithms.vertical import scaling
+from fedloom.algorithms.vertical.scaling import Constants, Scale
+from fedloom.cohorts import everyone
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+
+Array = Any
+
+
+class DescentHub(NamedTuple):
+    """The scores of the rows, sum_i A_i x_i."""
+
+    scores: Array
+
+
+class DescentParty(NamedTuple):
+    """A party's share x_i and the step."""
+
+    share: Array
+    scale: Scale
+
+
+def theory(c: Constants) -> Array:
+    """One over the smoothness of the objective."""
+    return 1 / (c.loss * c.joint + c.ridge)
+
+
+@algorithm
+class VerticalGD(Algorithm):
+    """Gradient descent."""
+
+    takes: ClassVar[str] = "vertical"
+
+    step: float | None = scaling.step_param()
+    eigenvalue: str = scaling.eigenvalue_param()
+
+    correlate = scaling.correlate
+    gauge = scaling.gauge
+    settle = scaling.settle
+
+    def init_hub(self, fed: Any, key: Array, /) -> DescentHub:
+        """Zeros."""
+        return DescentHub(fed.loss.zeros())
+
+    def init_client(self, f: Any, key: Array, /) -> DescentParty:
+        """Zeros."""
+        return DescentParty(f.zeros(), scaling.given(self, f.zeros().dtype))
+
+    def opening(self, hub: DescentHub, fed: Any, key: Array, /) -> Round:
+        """The step size, where it is left to theory."""
+        yield from scaling.find_scale(self, fed, key, theory)
+        return hub, ()
+
+    def round(self, hub: DescentHub, fed: Any, key: Array, /) -> Round:
+        """One step."""
+        products = yield ask(self.move, fed.loss.grad(hub.scores), to=everyone(fed.n))
+        return DescentHub(products.sum()), ()
+
+    def move(self, client: DescentParty, slope: Array, f: Any, key: Array, /) -> tuple:
+        """A gradient step."""
+        x = client.share
+        x = x - client.scale.step * (f.adjoint(slope) + f.grad_r(x))
+        return client._replace(share=x), f.forward(x)
+
+    def model(self, hub: DescentHub, fed: Any, /) -> Array:
+        """The scores."""
+        return hub.scores
+
+    def deployed(self, model: Array, client: DescentParty, f: Any, /) -> Array:
+        """The party's share of the model."""
+        return client.share

@@ -1,0 +1,99 @@
+"""Which rows of the parties are the same person: a join on an id, in private or in plain.
+
+In private, by private set intersection (the `psi` extra, OpenMined's library): the label party
+learns which of its ids every other party has, and the others learn nothing in that step. It then
+tells them the ids that all have in common, in the order of the rows to come. Who is in common is
+what a join gives away in any case; who is not stays with its party.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedloom.errors import DataError
+from fedloom.hints import needs
+from fedloom.parameters import check, one_of
+
+_FALSE_POSITIVES = 1e-9  # chance that some id counts as common by mistake
+
+
+class Alignment(NamedTuple):
+    """The rows of each party that belong together, and what the join left out."""
+
+    rows: dict[str, np.ndarray]  # for each party, its row of each common person
+    ids: np.ndarray  # the common ids, in the same order
+    dropped: dict[str, int]  # how many rows of each party have no counterpart everywhere
+
+    @property
+    def size(self) -> int:
+        """How many people all parties have."""
+        return len(self.ids)
+
+    def report(self) -> str:
+        """The size of the intersection and what was dropped, in words."""
+        lost = ", ".join(f"{count} rows of {name}" for name, count in self.dropped.items())
+        return f"{self.size} people at all {len(self.rows)} parties; dropped: {lost}"
+
+
+def align(ids: Mapping[str, Any], *, how: str = "private") -> Alignment:
+    """Find the people that all parties have.
+
+    Args:
+        ids: Each party's column of ids, by name, the label party first; each id once.
+        how: "private" for private set intersection, or "plain" where ids may be pooled.
+
+    Returns:
+        The rows to take at each party: `x[alignment.rows[name]]` are then aligned.
+    """
+    check("align", "how", how, one_of("private", "plain"))
+    columns = {name: _texts(name, column) for name, column in ids.items()}
+    if len(columns) < 2:
+        raise DataError(f"align needs the ids of at least two parties; got {len(columns)}.")
+    (hub, own), *others = columns.items()
+    common = np.ones(len(own), bool)
+    for _, column in others:
+        common &= np.isin(own, column) if how == "plain" else _in_private(own, column)
+    kept = own[common]
+    if not len(kept):
+        raise DataError(f"the parties {', '.join(columns)} have no id in common. Check the column.")
+    rows = {hub: np.flatnonzero(common)}
+    rows |= {name: _places(column, kept) for name, column in others}
+    dropped = {name: len(column) - len(kept) for name, column in columns.items()}
+    return Alignment(rows, np.asarray(ids[hub])[common], dropped)
+
+
+def _in_private(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Which of one's own ids the other party has; only encrypted ids pass between the two."""
+    needs("private_set_intersection", "psi")
+    import private_set_intersection.python as psi
+
+    asking = psi.client.CreateWithNewKey(True)
+    answering = psi.server.CreateWithNewKey(True)
+    # Every message goes through its bytes, as between two machines.
+    request, response, setup = psi.Request(), psi.Response(), psi.ServerSetup()
+    request.ParseFromString(asking.CreateRequest(own.tolist()).SerializeToString())
+    response.ParseFromString(answering.ProcessRequest(request).SerializeToString())
+    made = answering.CreateSetupMessage(
+        _FALSE_POSITIVES, len(own), other.tolist(), psi.DataStructure.GCS
+    )
+    setup.ParseFromString(made.SerializeToString())
+    found = np.zeros(len(own), bool)
+    found[list(asking.GetIntersection(setup, response))] = True
+    return found
+
+
+def _places(column: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    order = np.argsort(column)
+    return order[np.searchsorted(column[order], wanted)]
+
+
+def _texts(name: str, column: Any) -> np.ndarray:
+    texts = np.asarray([str(entry) for entry in column])
+    values, counts = np.unique(texts, return_counts=True)
+    if (counts > 1).any():
+        raise DataError(
+            f"party {name!r}: every id must occur once; {values[counts > 1][0]!r} occurs "
+            f"{counts.max()} times. Drop the repeated rows first."
+        )
+    return texts

@@ -1,0 +1,167 @@
+"""Who holds which columns: the same people at every party, their labels at one of them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.data.dataset import Dataset
+from fedloom.data.schemes import ByFeatures
+from fedloom.errors import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class Parties:
+    """The data of a vertical federation: row k of every block is the same person."""
+
+    features: tuple[Any, ...]  # each party's (s, d_i) array, dense or scipy CSR
+    y: np.ndarray  # (s,) with the label party only, which is the hub
+    names: tuple[str, ...]
+    labels: np.ndarray | None = None  # what the classes 0, 1, ... are called; None: a regression
+    test_features: tuple[Any, ...] | None = None
+    test_y: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def rows(self) -> int:
+        """How many people there are."""
+        return len(self.y)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many features each party has."""
+        return tuple(block.shape[1] for block in self.features)
+
+    @property
+    def classes(self) -> int:
+        """How many classes the labels have; 0 for a regression."""
+        return 0 if self.labels is None else len(self.labels)
+
+    def in_order(self, order: Sequence[int]) -> "Parties":
+        """The same parties, numbered otherwise."""
+        tested = self.test_features
+        return dataclasses.replace(
+            self,
+            features=tuple(self.features[i] for i in order),
+            names=tuple(self.names[i] for i in order),
+            test_features=None if tested is None else tuple(tested[i] for i in order),
+        )
+
+
+Holders = Clients | Parties  # who holds the data of a federation
+
+
+def from_parties(
+    features: Mapping[str, Any] | Sequence[Any],
+    y: Any,
+    *,
+    test: tuple[Mapping[str, Any] | Sequence[Any], Any] | None = None,
+) -> Parties:
+    """Parties from one array of features for each, and the labels of the label party.
+
+    Args:
+        features: Arrays of shape (s, d_i), dense or scipy sparse, by the names of the parties or
+            in turn. Row k is the same person everywhere; `fl.data.align` makes it so.
+        y: The labels. Whole numbers are classes; other labels make a regression.
+        test: Features and labels of test rows, in the same form.
+    """
+    names, blocks = _named(features)
+    y = np.asarray(y)
+    if not blocks:
+        raise DataError("from_parties needs at least one array of features; got none.")
+    _check(names, blocks, y, None)
+    held_out, test_y = None, None
+    if test is not None:
+        test_names, held_out = _named(test[0])
+        test_y = np.asarray(test[1])
+        if test_names != names:
+            raise DataError(
+                f"from_parties: test features must be of the parties {', '.join(names)}; got "
+                f"{', '.join(test_names)}. Pass them under the same names."
+            )
+        _check(names, held_out, test_y, blocks)
+    labels = None
+    if np.issubdtype(y.dtype, np.integer) or y.dtype == bool:
+        labels = np.unique(y if test_y is None else np.concatenate([y, test_y]))
+        y = np.searchsorted(labels, y)
+        test_y = None if test_y is None else np.searchsorted(labels, test_y)
+    return Parties(blocks, y, names, labels, held_out, test_y)
+
+
+def divide_features(
+    dataset: Dataset, scheme: ByFeatures, rng: np.random.Generator, test_fraction: float | None
+) -> Parties:
+    """The columns of a dataset over parties; test rows come with it or are held out at random."""
+    if dataset.y.ndim > 1 or np.ndim(dataset.x) < 2:
+        raise DataError(f"{dataset.name}: ByFeatures needs rows of features with one label each.")
+    x, y, test = _flat(dataset.x), dataset.y, dataset.test
+    tested = None if test is None else (_flat(test.x), test.y)
+    if test is None and test_fraction is not None:
+        order = rng.permutation(len(y))
+        kept = max(1, len(y) - round(test_fraction * len(y)))
+        x, y, tested = x[order[:kept]], y[order[:kept]], (x[order[kept:]], y[order[kept:]])
+    cuts = scheme.blocks(x.shape[1])
+    names = tuple(f"party {i}" for i in range(len(cuts)))
+    if scheme.standardise:
+        centre, spread = _scaling(x)
+        x = _standardised(x, centre, spread)
+        tested = tested and (_standardised(tested[0], centre, spread), tested[1])
+    return Parties(
+        tuple(x[:, cut] for cut in cuts),
+        y,
+        names,
+        dataset.labels,
+        None if tested is None else tuple(tested[0][:, cut] for cut in cuts),
+        None if tested is None else tested[1],
+    )
+
+
+def _named(features: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    if not isinstance(features, Mapping):
+        features = {f"party {i}": block for i, block in enumerate(features)}
+    return tuple(features), tuple(_array(block) for block in features.values())
+
+
+def _array(block: Any) -> Any:
+    from scipy.sparse import csr_array, issparse
+
+    return csr_array(block) if issparse(block) else np.asarray(block)
+
+
+def _check(names: Sequence[str], blocks: Sequence[Any], y: np.ndarray, like: Any) -> None:
+    for i, (name, block) in enumerate(zip(names, blocks, strict=True)):
+        if block.ndim != 2 or block.shape[0] != len(y) or block.shape[1] == 0:
+            raise DataError(
+                f"party {name!r}: features must have the shape ({len(y)}, d) with d >= 1, a row "
+                f"for each label; got {block.shape}. Align the rows with fl.data.align."
+            )
+        if like is not None and block.shape[1] != like[i].shape[1]:
+            raise DataError(
+                f"party {name!r}: test rows must have {like[i].shape[1]} features as the training "
+                f"rows have; got {block.shape[1]}."
+            )
+
+
+def _flat(x: Any) -> Any:
+    return x if x.ndim == 2 else x.reshape(len(x), -1)
+
+
+def _scaling(x: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of each column; zeros stay zeros where features are sparse."""
+    from scipy.sparse import issparse
+
+    mean = np.asarray(x.mean(0)).ravel()
+    squares = x.multiply(x) if issparse(x) else x * x
+    spread = np.sqrt(np.maximum(np.asarray(squares.mean(0)).ravel() - mean**2, 0))
+    spread[spread == 0] = 1
+    return (np.zeros_like(mean) if issparse(x) else mean), spread
+
+
+def _standardised(x: Any, centre: np.ndarray, spread: np.ndarray) -> Any:
+    from scipy.sparse import csr_array, issparse
+
+    return csr_array(x.multiply(1 / spread)) if issparse(x) else (x - centre) / spread

@@ -1,0 +1,144 @@
+"""Metrics of a vertical federation, whose parties have a model only together.
+
+The scores of rows are the sum over the parties. Loss and accuracy are means over the test rows
+where there are some; the objective, its gaps and the residual |Ax - z| belong to the training rows.
+Here is the one place where shares of all parties meet: what a run shows, not what a method may use.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.engines import evaluation, shares
+from fedloom.engines.evaluation import NEED_OPTIMUM, Optimum, RowFunction, Wanted, auc
+from fedloom.engines.mapping import Plan
+from fedloom.federation import Federation
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+
+Array = Any
+Tree = Any
+
+OF_PARTIES = ("features", "contribution")
+OF_THE_WHOLE = ("auc", "objective", "residual", "sparsity", *NEED_OPTIMUM)
+
+
+def choose(
+    names: Sequence[str] | Mapping[str, RowFunction] | None, problem: Problem, has_optimum: bool
+) -> Wanted:
+    """Check the names of metrics; None stands for the problem's own."""
+    return evaluation.choose(names, problem, has_optimum, OF_THE_WHOLE)
+
+
+def whole_model(
+    algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
+) -> Array:
+    """The parties' shares as one vector, in the order of the joint layout."""
+    return _join(federation, _shares(algorithm, federation, hub, clients))
+
+
+def measure(
+    algorithm: Algorithm,
+    federation: Federation,
+    hub: Tree,
+    clients: tuple[Tree, ...],
+    plan: Plan,
+    wanted: Wanted,
+) -> dict[str, Any]:
+    """The raw numbers of an evaluation, as one program."""
+    own = _shares(algorithm, federation, hub, clients)
+    out = shares.values(federation, own)
+    fed: Any = federation.fed
+    if "residual" in wanted.of_the_whole:
+        out["residual"] = jnp.linalg.norm(out["fitted"] - algorithm.model(hub, fed))
+    scores, labels = out.pop("fitted"), jnp.asarray(fed.labels)
+    if fed.test_labels is not None:
+        scores, labels = _scores(federation, own, test=True), jnp.asarray(fed.test_labels)
+    for name, metric in wanted.at(fed.problem).items():
+        of_rows: Any = metric.of_rows  # of scores and labels here
+        out[name] = of_rows(scores, labels).astype(scores.dtype).mean()
+    if "auc" in wanted.of_the_whole:
+        out |= {"scores": scores, "labels": labels}
+    out["model"] = _join(federation, own)
+    out["objective"] = out["smooth"] + fed.regularisation(out["model"])
+    return out
+
+
+def per_client(
+    raw: dict[str, Any], federation: Federation, wanted: Wanted
+) -> dict[str, np.ndarray]:
+    """For each party how many features it has, and the size of its part of the scores."""
+    widths = [party.train.shape[1] for party in federation.groups]
+    return dict(
+        zip(OF_PARTIES, (np.array(widths), np.asarray(raw["contributions"], float)), strict=True)
+    )
+
+
+def summarise(
+    raw: dict[str, Any],
+    clients: Mapping[str, np.ndarray],
+    federation: Federation,
+    wanted: Wanted,
+    optimum: Optimum | None,
+) -> dict[str, float]:
+    """One row of the history."""
+    row = {name: float(raw[name]) for name in wanted.of_clients}
+    vector = np.asarray(raw["model"], float)
+    value = float(raw["objective"])
+    for name in wanted.of_the_whole:
+        if name == "auc":
+            row[name] = auc(np.asarray(raw["scores"]), np.asarray(raw["labels"]))
+        elif name == "sparsity":
+            row[name] = float(np.mean(vector == 0))
+        elif name == "residual":
+            row[name] = float(raw["residual"])
+        elif name == "objective":
+            row[name] = value
+        elif optimum is not None:
+            distance = float(np.linalg.norm(vector - optimum.vector))
+            row[name] = {
+                "gap": value - optimum.value,
+                "relative_gap": (value - optimum.value) / optimum.drop,
+                "distance": distance,
+                "optimality": distance / float(np.linalg.norm(optimum.vector)),
+            }[name]
+    return row
+
+
+def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:
+    """A known solution with its objective, and how far it lies below that of the zero model."""
+    value = jax.jit(objective)
+    w = jnp.asarray(vector)
+    best = float(value(federation, w))
+    return Optimum(np.asarray(vector, float), best, float(value(federation, 0 * w)) - best)
+
+
+def objective(federation: Federation, vector: Array) -> Array:
+    """The objective at a model of all parties."""
+    return shares.smooth(federation, vector) + federation.fed.regularisation(vector)
+
+
+def _shares(
+    algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
+) -> list[Array]:
+    model = algorithm.model(hub, federation.fed)
+    return [
+        algorithm.deployed(model, jax.tree.map(lambda leaf: leaf[0], state), party.objective(0))
+        for party, state in zip(federation.groups, clients, strict=True)
+    ]
+
+
+def _scores(federation: Federation, own: Sequence[Array], *, test: bool) -> Array:
+    parts = [
+        party.objective(0).forward_on(party.test if test else party.train, x)
+        for party, x in zip(federation.groups, own, strict=True)
+    ]
+    return shares.total(parts)
+
+
+def _join(federation: Federation, own: Sequence[Array]) -> Array:
+    fed: Any = federation.fed
+    return jnp.concatenate([own[i] for i in fed.order])

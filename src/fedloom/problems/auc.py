@@ -1,0 +1,120 @@
+"""Maximise the AUC: the square-loss saddle form, in which no pair of rows has to meet.
+
+For a score h of a row, p the share of positive rows, and the dual a single number alpha:
+
+    f = p(1-p) + (1-p)(h - a)^2 [positive] + p (h - b)^2 [negative]
+        + 2 (1 + alpha) h (p [negative] - (1-p) [positive]) - p(1-p) alpha^2
+
+Over all rows together, at the best a, b and alpha (the mean score of the positives, that of the
+negatives, and b - a), f is p(1-p) times the mean of (1 - (h+ - h-))^2 over all pairs of a positive
+and a negative row.
+
+p is one number for the whole federation. A client with rows of one class alone would find 0 or 1,
+and strong concavity would be lost. So clients agree on it before the first round, by adding up two
+counts each.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.errors import DataError, ParameterError
+from fedloom.models.base import Model
+from fedloom.parameters import between, instance_of, param, parametrised
+from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_param
+from fedloom.problems.regularisers import Regulariser
+from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
+from fedloom.rows import Rows, Spec
+
+Array = Any
+Tree = Any
+
+
+@parametrised
+class AUC(SaddleProblem):
+    """Area under the ROC curve, by a saddle form of the square loss over pairs.
+
+    The model has the arrays "w" (a vector, or those of the score network) and "bias": the two
+    centres a and b, on which neither the penalty nor a regulariser acts.
+    """
+
+    positive_rate: float | None = param(
+        between(0, 1).or_none("from the clients' counts"), "p, the share of positive rows",
+        default=None,
+    )  # fmt: skip
+    model: Model | None = param(
+        instance_of(Model).or_none("linear scores"), "the network that scores a row", default=None
+    )
+    weak_convexity: float = weak_convexity_param()
+    l2: float = l2_param()
+    regulariser: Regulariser = regulariser_param()
+    weights: str = weights_param()
+
+    def agree(self, clients: Any) -> "AUC":
+        """The problem with the positive rate that the clients' counts give."""
+        if self.positive_rate is not None:
+            return self
+        counts = [np.count_nonzero(clients.of(i).y > 0) for i in range(len(clients))]
+        rate = sum(counts) / int(clients.sizes.sum())
+        if not 0 < rate < 1:
+            raise DataError(
+                f"AUC needs rows of both classes in the federation; the share of positive rows is "
+                f"{rate:g}. Check the labels."
+            )
+        return dataclasses.replace(self, positive_rate=rate)
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """A fresh score model, and both centres at zero."""
+        if spec.classes != 2:
+            raise DataError(
+                f"AUC needs labels of 2 classes; the data have {spec.classes}. "
+                f"Choose two of them, or another problem."
+            )
+        if self.model is None:
+            scorer: Tree = jnp.zeros(int(np.prod(spec.features)), spec.dtype)
+        else:
+            scorer = self.model.init(key, spec._replace(classes=0))  # one score a row
+        return {"w": scorer, "bias": jnp.zeros(2, spec.dtype)}
+
+    def init_dual(self, key: Array, spec: Spec) -> Tree:
+        """Alpha, at zero."""
+        return jnp.zeros((), spec.dtype)
+
+    def saddle_losses(self, x: Tree, y: Tree, rows: Rows) -> Array:
+        """The loss of each row; the labels 0 and 1 stand for negative and positive."""
+        p, h = self._rate, self.predict(x, rows.x)
+        a, b = x["bias"]
+        positive = (1 - p) * ((h - a) ** 2 - 2 * (1 + y) * h)
+        negative = p * ((h - b) ** 2 + 2 * (1 + y) * h)
+        return jnp.where(rows.y > 0, positive, negative) + p * (1 - p) * (1 - y * y)
+
+    @property
+    def strong_concavity(self) -> Any:
+        """2 p (1 - p)."""
+        return 2 * self._rate * (1 - self._rate)
+
+    @property
+    def _rate(self) -> Any:
+        if self.positive_rate is None:
+            raise ParameterError(
+                "AUC: positive_rate must be known to take a loss; got none. State it, or let "
+                "problem.agree(clients) count."
+            )
+        return self.positive_rate
+
+    def predict(self, model: Tree, x: Array) -> Array:
+        """The score of each row."""
+        if self.model is None:
+            return x.reshape(x.shape[0], -1) @ model["w"]
+        return self.model.apply(model["w"], x).reshape(-1)
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """Accuracy with the threshold half-way between the centres; "auc" is of the whole."""
+
+        def correct(model: Tree, rows: Rows) -> Array:
+            return (self.predict(model, rows.x) > model["bias"].mean()) == (rows.y > 0)
+
+        return {"accuracy": Metric(correct, larger_is_better=True)}

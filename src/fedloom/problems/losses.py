@@ -1,0 +1,219 @@
+"""The losses l(z, b) of vertical learning: of the sum of the parties' products z, at the labels b.
+
+Each is a sum over rows times a weight (one, or one over their number), known by its value,
+gradient, proximal map and smoothness; the squared one by its conjugate as well. `scaled(beta)` is
+the loss l(z / beta), which together with the products times beta poses the same problem.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.errors import ParameterError
+
+Array = Any
+_NEWTON_STEPS = 60
+
+
+class Loss:
+    """A weighted sum over rows of a convex loss of each row's score.
+
+    A subclass defines the plain sum: `of_rows`, `_grad`, `_prox` and `bend`.
+    """
+
+    bend: ClassVar[float]  # the Lipschitz constant of the plain sum's gradient
+
+    def __init__(self, labels: Array, classes: int, dtype: Any, weight: float = 1.0):
+        self.labels = jnp.asarray(labels)
+        self.classes = classes
+        self.dtype = dtype
+        self.weight = weight
+
+    def zeros(self) -> Array:
+        """Scores of zero, in the shape that this loss takes."""
+        return jnp.zeros(self.labels.shape, self.dtype)
+
+    def of_rows(self, z: Array) -> Array:
+        """The loss of each row."""
+        raise NotImplementedError
+
+    def value(self, z: Array) -> Array:
+        """The weighted sum."""
+        return self.weight * self.of_rows(z).sum()
+
+    def grad(self, z: Array) -> Array:
+        """The gradient in the scores."""
+        return self.weight * self._grad(z)
+
+    def prox(self, v: Array, step: Array) -> Array:
+        """The proximal map of step * l."""
+        return self._prox(v, step * self.weight)
+
+    def conjugate_grad(self, y: Array) -> Array:
+        """The gradient of l*(y) = max_z y'z - l(z), where l* is smooth."""
+        return self._conjugate_grad(y / self.weight)
+
+    @property
+    def smoothness(self) -> float:
+        """The Lipschitz constant of the gradient."""
+        return self.weight * self.bend
+
+    def _grad(self, z: Array) -> Array:
+        raise NotImplementedError
+
+    def _prox(self, v: Array, step: Array) -> Array:
+        raise NotImplementedError
+
+    def _conjugate_grad(self, y: Array) -> Array:
+        raise ParameterError(
+            f"the dual method needs a loss with a smooth conjugate; that of the "
+            f"{type(self).__name__.lower()} loss is not. Use loss = 'squared', or another method."
+        )
+
+    def scaled(self, beta: Array) -> "Scaled":
+        """The loss l(z / beta)."""
+        return Scaled(self, beta)
+
+
+class Scaled:
+    """The loss l(z / beta) in terms of l."""
+
+    def __init__(self, loss: Loss, beta: Array):
+        self.loss, self.beta = loss, beta
+
+    def grad(self, z: Array) -> Array:
+        """The gradient."""
+        return self.loss.grad(z / self.beta) / self.beta
+
+    def prox(self, v: Array, step: Array) -> Array:
+        """The proximal map of step times this loss."""
+        return self.beta * self.loss.prox(v / self.beta, step / self.beta**2)
+
+
+class Squared(Loss):
+    """|z - b|^2 / 2."""
+
+    bend: ClassVar[float] = 1.0
+
+    def of_rows(self, z: Array) -> Array:
+        """Half the squared error."""
+        return 0.5 * (z - self.labels) ** 2
+
+    def _grad(self, z: Array) -> Array:
+        """The error."""
+        return z - self.labels
+
+    def _prox(self, v: Array, step: Array) -> Array:
+        """A mean of v and b."""
+        return (v + step * self.labels) / (1 + step)
+
+    def _conjugate_grad(self, y: Array) -> Array:
+        """Of l*(y) = |y|^2 / 2 + b'y."""
+        return y + self.labels
+
+
+class Logistic(Loss):
+    """Sum of log(1 + exp(-b z)) with b = +1 or -1."""
+
+    bend: ClassVar[float] = 0.25
+
+    def of_rows(self, z: Array) -> Array:
+        """The loss of each row."""
+        return jnp.logaddexp(0, -self.labels * z)
+
+    def _grad(self, z: Array) -> Array:
+        """-b / (1 + exp(b z))."""
+        return -self.labels * jax.nn.sigmoid(-self.labels * z)
+
+    def _prox(self, v: Array, step: Array) -> Array:
+        """Row by row the root t of t - b v = step / (1 + exp(t)), with t = b z.
+
+        It lies between b v and b v + step; Newton's method, and bisection where that leaves the
+        bracket.
+        """
+        start = self.labels * v
+
+        def excess(t: Array) -> Array:
+            return t - start - step * jax.nn.sigmoid(-t)
+
+        def body(_: Array, bracket: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            low, high, t = bracket
+            value = excess(t)
+            low, high = jnp.where(value < 0, t, low), jnp.where(value < 0, high, t)
+            slope = 1 + step * jax.nn.sigmoid(t) * jax.nn.sigmoid(-t)
+            newton = t - value / slope
+            inside = (newton >= low) & (newton <= high)
+            return low, high, jnp.where(inside, newton, (low + high) / 2)
+
+        middle = start + step * jax.nn.sigmoid(-start) / 2
+        bracket = (start, start + step * jnp.ones_like(start), middle)
+        return self.labels * _until_settled(body, bracket, 2)
+
+
+class Softmax(Loss):
+    """Sum of the cross-entropies of the softmax of rows of scores, one score for each class."""
+
+    bend: ClassVar[float] = 0.5
+
+    def zeros(self) -> Array:
+        """A matrix: a row of scores for each row of the data."""
+        return jnp.zeros((*self.labels.shape, self.classes), self.dtype)
+
+    def of_rows(self, z: Array) -> Array:
+        """-log softmax(z)[b]."""
+        chosen = jnp.take_along_axis(z, self.labels[:, None], axis=-1)[:, 0]
+        return jax.nn.logsumexp(z, axis=-1) - chosen
+
+    def _grad(self, z: Array) -> Array:
+        """Softmax(z) minus the label's unit vector."""
+        return jax.nn.softmax(z, axis=-1) - self._units()
+
+    def _prox(self, v: Array, step: Array) -> Array:
+        """Damped Newton steps, row by row; the Hessian is diagonal plus rank one."""
+
+        def value(z: Array) -> Array:
+            return step * self.of_rows(z) + 0.5 * ((z - v) ** 2).sum(-1)
+
+        def body(_: Array, state: tuple[Array]) -> tuple[Array]:
+            (z,) = state
+            p = jax.nn.softmax(z, axis=-1)
+            slope = z - v + step * (p - self._units())
+            # (D - step p p') \ slope with D = 1 + step p, by Sherman and Morrison.
+            diagonal = 1 + step * p
+            a, b = slope / diagonal, p / diagonal
+            inner = (p * a).sum(-1, keepdims=True) / (1 - step * (p * b).sum(-1, keepdims=True))
+            direction = a + step * b * inner
+            lengths = np.exp2(-np.arange(5.0))
+            tried = jnp.stack([z - length * direction for length in lengths.tolist()])
+            best = jax.vmap(value)(tried).argmin(0)
+            return (jnp.take_along_axis(tried, best[None, :, None], axis=0)[0],)
+
+        return _until_settled(body, (v,), 0)
+
+    def _units(self) -> Array:
+        return jax.nn.one_hot(self.labels, self.classes, dtype=self.dtype)
+
+
+def _until_settled(
+    body: Callable[[Array, Any], Any], start: tuple[Array, ...], entry: int
+) -> Array:
+    """Apply `body` until an entry of the state no longer moves."""
+    tolerance = 4 * jnp.finfo(start[entry].dtype).eps
+
+    def unfinished(state: tuple[Any, Array, Array]) -> Array:
+        current, moved, taken = state
+        return (moved > tolerance * (1 + jnp.abs(current[entry]).max())) & (taken < _NEWTON_STEPS)
+
+    def go(state: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+        current, _, taken = state
+        after = body(taken, current)
+        return after, jnp.abs(after[entry] - current[entry]).max(), taken + 1
+
+    infinite = jnp.full((), jnp.inf, start[entry].dtype)
+    return jax.lax.while_loop(unfinished, go, (start, infinite, jnp.zeros((), int)))[0][entry]
+
+
+LOSSES: dict[str, type[Loss]] = {"squared": Squared, "logistic": Logistic, "softmax": Softmax}

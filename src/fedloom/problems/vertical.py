@@ -1,0 +1,102 @@
+"""Vertical problems: every party has some columns of the same rows, one of them has the labels.
+
+    min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i),      r_i(x_i) = (l2 / 2) |x_i|^2 + g(x_i)
+
+The loss l is a sum over rows, as in the papers on this problem, or with `mean` their mean. The two
+pose the same problem where l2 and g are divided by the number of rows as well; but the saddle point
+methods, unlike gradient descent, do not take the same steps then. With a network, A_i is not the
+party's features but what its own network makes of them, and the network is trained too.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.errors import DataError
+from fedloom.layout import Layout, layout_of
+from fedloom.models.base import Model
+from fedloom.parameters import at_least, flag, instance_of, one_of, param, parametrised
+from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param
+from fedloom.problems.losses import LOSSES, Loss
+from fedloom.problems.regularisers import Regulariser
+from fedloom.rows import Spec
+
+Array = Any
+Tree = Any
+
+
+@parametrised
+class Vertical(Problem):
+    """One model over the columns of several parties; the labels stay with one of them."""
+
+    kind: ClassVar[str] = "vertical"
+
+    loss: str = param(one_of(*LOSSES), "the loss of the summed scores", default="squared")
+    mean: bool = param(flag, "whether the loss is the mean over rows, not the sum", default=False)
+    l2: float = l2_param()
+    regulariser: Regulariser = regulariser_param()
+    network: Model | None = param(
+        instance_of(Model).or_none("linear in the features"),
+        "the network through which each party passes its features",
+        default=None,
+    )
+    embedding: int = param(at_least(1), "how many outputs a party's network has", default=8)
+
+    def client_weights(self, sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+        """One for each party: their scores are summed."""
+        return np.ones(len(sizes))
+
+    def share(self, key: Array, width: int, classes: int, dtype: str) -> Tree:
+        """A party's part of a fresh model: zeros, behind a random network where there is one."""
+        inputs = width if self.network is None else self.embedding
+        columns = (classes,) if self.loss == "softmax" else ()
+        head = jnp.zeros((inputs, *columns), dtype)
+        if self.network is None:
+            return head
+        network = self.network.init(key, Spec((width,), self.embedding, dtype))
+        return {"head": head, "network": network}
+
+    def share_layout(self, width: int, classes: int, dtype: str) -> Layout:
+        """How a party's vector folds into its part of the model."""
+        return layout_of(lambda: self.share(jax.random.key(0), width, classes, dtype))
+
+    def joint_layout(self, shares: Mapping[str, int], classes: int, dtype: str) -> Layout:
+        """How the parties' vectors, one after the other by name, fold into a model."""
+        key = jax.random.key(0)
+        return layout_of(lambda: {n: self.share(key, w, classes, dtype) for n, w in shares.items()})
+
+    def targets(self, y: np.ndarray, classes: int, dtype: str) -> np.ndarray:
+        """The labels as the loss takes them: -1 and +1, numbers, or classes."""
+        if self.loss == "softmax":
+            if classes < 2:
+                raise DataError("loss 'softmax' needs class labels; got numbers. Use 'squared'.")
+            return np.asarray(y, np.int32)
+        if self.loss == "logistic" and classes != 2:
+            raise DataError(
+                f"loss 'logistic' needs labels of 2 classes; the data have {classes}. "
+                f"Use 'softmax' for several classes or 'squared' for a regression."
+            )
+        return np.asarray(2 * y - 1 if classes == 2 else y, dtype)
+
+    def loss_at(self, targets: Array, classes: int, dtype: Any) -> Loss:
+        """The loss at these labels."""
+        weight = 1 / targets.shape[0] if self.mean else 1.0
+        return LOSSES[self.loss](targets, classes, dtype, weight)
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """Loss, and accuracy where the loss classifies; functions of scores and targets."""
+        losses = Metric(self._losses, larger_is_better=False)
+        if self.loss == "squared":
+            return {"loss": losses}
+        return {"accuracy": Metric(self._correct, larger_is_better=True), "loss": losses}
+
+    def _losses(self, scores: Array, targets: Array) -> Array:
+        return self.loss_at(targets, scores.shape[-1], scores.dtype).of_rows(scores)
+
+    def _correct(self, scores: Array, targets: Array) -> Array:
+        if self.loss == "softmax":
+            return scores.argmax(-1) == targets
+        return (scores > 0) == (targets > 0)

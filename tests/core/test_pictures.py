@@ -1,0 +1,62 @@
+"""Pictures of fairness: what they are made of, and that they are drawn."""
+
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom.reports import fairness, heat
+
+RNG = np.random.default_rng(0)
+CLIENTS = fl.data.from_arrays([(RNG.normal(i, 1, (8, 2)), RNG.integers(0, 2, 8)) for i in range(3)])
+
+
+@pytest.fixture(scope="module")
+def results():
+    methods = {
+        "fedavg": fl.algorithms.FedAvg(lr=0.1),
+        "afl": fl.algorithms.AFL(lr=0.1, weight_lr=0.1),
+    }
+    options = {"seeds": (0, 1), "rounds": 6, "eval_every": 2}
+    return fl.compare(methods, fl.problems.Logistic(), CLIENTS, **options).results
+
+
+def test_weights_over_rounds_are_those_of_the_evaluations(results, tmp_path):
+    run = results["afl"][0]
+    rounds, weights = heat.over_rounds(run)
+    np.testing.assert_array_equal(rounds, [2, 4, 6])
+    np.testing.assert_array_equal(weights[:, -1], run.state.hub.weights)
+    np.testing.assert_allclose(weights.sum(0), 1, rtol=1e-6)
+    run.save(tmp_path / "kept")
+    for ours, read in zip(
+        (rounds, weights), heat.over_rounds(fl.load(tmp_path / "kept")), strict=True
+    ):
+        np.testing.assert_array_equal(ours, read)
+
+
+def test_only_methods_with_weights_have_a_map(results, tmp_path):
+    assert heat.shows_weights(results["afl"]) and not heat.shows_weights(results["fedavg"])
+    heat.weights(results, tmp_path / "weights.svg", title="lambda")
+    drawn = (tmp_path / "weights.svg").read_text()
+    assert "<svg" in drawn
+
+
+def test_the_metric_of_clients_behind_a_summary(results):
+    assert fairness.metric_of_clients(results, "accuracy_worst") == "accuracy"
+    assert fairness.metric_of_clients(results, "loss") == "loss"
+    assert fairness.metric_of_clients(results, "gap") == "accuracy"
+
+
+def test_distribution_draws_every_client(results, tmp_path):
+    fairness.distribution(results, tmp_path / "d.png", metric="loss", title="by client")
+    assert (tmp_path / "d.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_diverged_run_does_not_end_the_picture(tmp_path):
+    methods = {
+        "wild": fl.algorithms.FedAvg(lr=1e30),
+        "tame": fl.algorithms.FedAvg(lr=0.1),
+    }
+    regression = fl.data.from_arrays([(RNG.normal(size=(9, 3)), RNG.normal(size=9))] * 2)
+    compared = fl.compare(methods, fl.problems.LeastSquares(), regression, rounds=4)
+    fairness.distribution(compared.results, tmp_path / "d.png", metric="loss")
+    assert (tmp_path / "d.png").exists()
