@@ -113,7 +113,8 @@ def method_page(entry: Any) -> str:
             "## Parameters",
             table(parameters),
             "## Messages of a round",
-            "For 10 clients and a model of 100 numbers: 4-byte numbers to and from each client.",
+            f"For 10 clients and {'s' if entry.kind == 'vertical' else 'd'} = 100: 4-byte numbers "
+            f"to and from each client asked.",
             table(known["messages"]),
             "## Listing, and what differs from the paper",
             fence("text", listing),

@@ -151,6 +151,24 @@ def test_a_run_folder_knows_the_sizes_of_personal_models(tmp_path):
     assert series["y"] == [4 * (6 * h + h + 2 * h + 2) for h in (4, 8)]
 
 
+def test_a_vertical_comparison_shows_what_parties_hold(tmp_path):
+    settings = """
+    data = { name = "iris" }
+    partition = { scheme = "features", parties = 2 }
+    problem = { kind = "vertical", loss = "squared", l2 = 1.0 }
+    algorithm = [{ key = "egvfl" }, { key = "vertical_gd" }]
+    run = { rounds = 4, eval_every = 2, metrics = ["relative_gap", "residual"] }
+    """
+    (tmp_path / "v.toml").write_text(settings)
+    assert main(["compare", str(tmp_path / "v.toml"), "--out", str(tmp_path / "v")]) == 0
+    (study,) = read([tmp_path / "v"])
+    made = {section.title: data for section, data in sections(study)}
+    names = [metric["name"] for metric in made["Distance to the solution"]["metrics"]]
+    assert names == ["relative_gap", "residual"] and "Progress" not in made
+    assert made["Who holds what"]["layers"] == [{"name": "features", "counts": [2, 2]}]
+    assert made["Who holds what"]["unit"] == "features"
+
+
 def test_pictures_for_papers(folder, tmp_path, capsys):
     out = ["--out", str(tmp_path / "r.html"), "--pictures", str(tmp_path / "p")]
     assert main(["report", str(folder / "sparse"), *out]) == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fedloom.engines.result import Result
 
 COSTS = ("round", "bytes_up", "bytes_down", "seconds")
-LOGARITHMIC = ("gap", "residual", "distance", "optimality")
+LOGARITHMIC = ("gap", "relative_gap", "residual", "distance", "optimality")  # 0 is the solution
 _PARTS = {
     "worst": "worst client",
     "worst10": "worst tenth of the clients",
