@@ -6,6 +6,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
+from fedloom.reports.pictures import draw
 from fedloom.reports.reading import read
 from fedloom.reports.sections import sections
 from fedloom.reports.summary import summarise
@@ -121,6 +122,7 @@ def test_a_metric_that_was_not_measured_leaves_its_cell_empty(tmp_path):
     cells = {name: cells[summary.columns.index("Objective")] for name, _, cells in summary.rows}
     assert cells["a"].text == "n/a" and cells["b"].spread
     assert not cells["a"].best and not cells["b"].best  # there is nothing to compare with
+    assert {path.stem for path in draw([study], tmp_path / "p")} >= {"loss", "objective"}
 
 
 def test_numbers_of_the_pictures_are_those_of_the_runs(folder):
