@@ -16,6 +16,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "src"))
 
+from fedloom import algorithms  # noqa: E402
 from fedloom.algorithms.catalogue import CATALOGUE  # noqa: E402
 from fedloom.cli import reproduce  # noqa: E402
 from fedloom.cli.explain import describe  # noqa: E402
@@ -98,7 +99,7 @@ def method_page(entry: Any) -> str:
     known = describe(entry)
     head, _, listing = known["about"].partition("\n\n")
     summary = head.partition(": ")[2] or head
-    shown = ", ".join(f"{name}={value!r}" for name, value in entry.trial.items())
+    shown = ", ".join(f"{name}={python(value)}" for name, value in entry.trial.items())
     parameters = [row | {"name": f"`{row['name']}`"} for row in known["parameters"]]
     return "\n\n".join(
         [
@@ -112,7 +113,8 @@ def method_page(entry: Any) -> str:
             "## Parameters",
             table(parameters),
             "## Messages of a round",
-            "For 10 clients and a model of 100 numbers: 4-byte numbers to and from each client.",
+            f"For 10 clients and {'s' if entry.kind == 'vertical' else 'd'} = 100: 4-byte numbers "
+            f"to and from each client asked.",
             table(known["messages"]),
             "## Listing, and what differs from the paper",
             fence("text", listing),
@@ -126,6 +128,12 @@ def settings_of(entry: Any) -> str:
     shown = {"key": entry.key} | {name: described[name] for name in entry.trial}
     lines = [f"{name} = {toml(value)}" for name, value in shown.items() if value is not None]
     return "\n".join(["[algorithm]", *lines])
+
+
+def python(value: Any) -> str:
+    """A value in a program that has imported fedloom as fl."""
+    public = type(value).__name__ in algorithms.__all__
+    return f"fl.algorithms.{value!r}" if public else repr(value)
 
 
 def toml(value: Any) -> str:

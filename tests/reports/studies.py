@@ -67,7 +67,7 @@ def sparse(folder):
     method = fl.algorithms.DecoupledProx(lr=0.5)
     run = fl.simulate(
         method, problem, clients(), rounds=12, batch_size=None, eval_every=3,
-        metrics=("accuracy", "gap", "sparsity"), optimum=fl.reference(problem, clients()),
+        metrics=("accuracy", "gap", "sparsity"), optimum=np.zeros(6),  # any point will do here
     )  # fmt: skip
     run.about["sizes"] = [100, 200, 300, 400]
     run.save(folder)

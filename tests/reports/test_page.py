@@ -99,8 +99,16 @@ def test_hovering_shows_values_and_names(page):
     part.locator(".nsewdrag").hover()
     playwright.expect(part.locator(".hoverlayer")).to_contain_text(re.compile(r"FedAvg.*\d\.\d"))
     clients = section(page, "How the clients fare")
+    clients.get_by_text("Distribution", exact=True).click()
     clients.locator(".trace.boxes .point").nth(2).hover(force=True)
     playwright.expect(clients.locator(".hoverlayer")).to_contain_text(studies.HOSTILE)
+    clients.get_by_text("Each client", exact=True).click()
+    assert sorted(clients.locator(".ytick").all_text_contents()) == [
+        "</script><img src=x…",
+        "north",
+        "south",
+        "west",
+    ]
 
 
 def test_every_picture_can_be_saved(page):
@@ -122,7 +130,7 @@ def test_the_theme_follows_the_system_and_the_button(page):
 
     light = grounds()
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function("document.getElementById('theme').textContent === 'Light'")
+    playwright.expect(page.get_by_role("button", name="Light")).to_be_visible()
     dark = grounds()
     assert light[0] != dark[0] and light[1] != dark[1]
     page.get_by_role("button", name="Light").click()

@@ -6,6 +6,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
+from fedloom.reports.pictures import draw
 from fedloom.reports.reading import read
 from fedloom.reports.sections import sections
 from fedloom.reports.summary import summarise
@@ -60,7 +61,7 @@ def test_seeds_of_a_method_stand_together(folder):
 
 def test_runs_on_other_problems_are_other_studies(folder):
     titles = [study.title for study in read([folder / "both", folder / "sparse"])]
-    assert titles == ["iris, Multinomial over 3 clients", "Logistic over 4 clients"]
+    assert titles == ["iris, Multinomial over 3 clients", "sparse, Logistic over 4 clients"]
 
 
 def test_a_single_run_names_its_method_and_what_was_changed(tmp_path):
@@ -107,6 +108,23 @@ def test_a_run_that_ended_early_is_remarked(tmp_path):
     json.dumps([data for _, data in sections(study)], allow_nan=False)
 
 
+def test_a_metric_that_was_not_measured_leaves_its_cell_empty(tmp_path):
+    for name, metrics in (("a", ("loss",)), ("b", ("loss", "objective"))):
+        for seed in (0, 1):
+            method = fl.algorithms.FedAvg(lr=0.1)
+            run = fl.simulate(
+                method, fl.problems.Logistic(), studies.clients(), rounds=1, metrics=metrics,
+                seed=seed,
+            )  # fmt: skip
+            run.save(tmp_path / name / f"seed-{seed}")
+    (study,) = read([tmp_path])
+    summary = summarise(study)
+    cells = {name: cells[summary.columns.index("Objective")] for name, _, cells in summary.rows}
+    assert cells["a"].text == "n/a" and cells["b"].spread
+    assert not cells["a"].best and not cells["b"].best  # there is nothing to compare with
+    assert {path.stem for path in draw([study], tmp_path / "p")} >= {"loss", "objective"}
+
+
 def test_numbers_of_the_pictures_are_those_of_the_runs(folder):
     (study,) = read([folder / "both"])
     made = {section.title: data for section, data in sections(study)}
@@ -120,6 +138,37 @@ def test_numbers_of_the_pictures_are_those_of_the_runs(folder):
     rows = [sum(layer["counts"]) for layer in made["Who holds what"]["layers"]]
     assert sum(rows) == 150 and len(rows) == 3
     json.dumps(made, allow_nan=False)
+
+
+def test_a_run_folder_knows_the_sizes_of_personal_models(tmp_path):
+    own = (fl.models.MLP((4,)), fl.models.MLP((8,)))
+    problem = fl.problems.Personal(fl.models.MLP((2,)), own)
+    options = {"rounds": 1, "metrics": ("accuracy",)}
+    methods = {"quped": fl.algorithms.QuPeD(lr=0.1)}
+    fl.compare(methods, problem, studies.clients(2), out=tmp_path, **options)
+    (study,) = read([tmp_path])
+    made = {section.title: data for section, data in sections(study)}
+    (series,) = made["Sizes of the clients' models"]["series"]
+    # 6 features, 2 classes: weights and biases of one hidden layer, 4 bytes each
+    assert series["y"] == [4 * (6 * h + h + 2 * h + 2) for h in (4, 8)]
+
+
+def test_a_vertical_comparison_shows_what_parties_hold(tmp_path):
+    settings = """
+    data = { name = "iris" }
+    partition = { scheme = "features", parties = 2 }
+    problem = { kind = "vertical", loss = "squared", l2 = 1.0 }
+    algorithm = [{ key = "egvfl" }, { key = "vertical_gd" }]
+    run = { rounds = 4, eval_every = 2, metrics = ["relative_gap", "residual"] }
+    """
+    (tmp_path / "v.toml").write_text(settings)
+    assert main(["compare", str(tmp_path / "v.toml"), "--out", str(tmp_path / "v")]) == 0
+    (study,) = read([tmp_path / "v"])
+    made = {section.title: data for section, data in sections(study)}
+    names = [metric["name"] for metric in made["Distance to the solution"]["metrics"]]
+    assert names == ["relative_gap", "residual"] and "Progress" not in made
+    assert made["Who holds what"]["layers"] == [{"name": "features", "counts": [2, 2]}]
+    assert made["Who holds what"]["unit"] == "features"
 
 
 def test_pictures_for_papers(folder, tmp_path, capsys):

@@ -7,7 +7,7 @@ own.export_onnx("client-3.onnx")
 own.export_torch("client-3-torch.safetensors")
 """
 
-from fedloom.deploy.deployed import Deployed, take
+from fedloom.deploy.deployed import Deployed, take, take_all
 from fedloom.deploy.packing import Sizes
 
-__all__ = ["Deployed", "Sizes", "take"]
+__all__ = ["Deployed", "Sizes", "take", "take_all"]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,28 @@ def take(
     """
     there = Rule(lambda v: type(v) is int and 0 <= v < len(clients), "the number of a client", 0)
     check("take", "client", client, there)
+    return _taken(algorithm, problem, clients, result, [client])[client]
+
+
+def take_all(
+    algorithm: Algorithm, problem: Problem, clients: Clients, result: Result
+) -> list[Deployed]:
+    """The models that all clients would use after a run, in the order of the clients."""
+    everyone = range(len(clients))
+    taken = _taken(algorithm, problem, clients, result, everyone)
+    return [taken[client] for client in everyone]
+
+
+def _taken(
+    algorithm: Algorithm,
+    problem: Problem,
+    clients: Clients,
+    result: Result,
+    wanted: Collection[int],
+) -> dict[int, Deployed]:
     precision = str(jax.tree.leaves(result.model)[0].dtype)
+    labels = () if clients.labels is None else tuple(map(str, clients.labels))
+    taken = {}
     with jax.enable_x64(precision == "float64"):
         federation = assemble(problem, clients, None, precision)
         root, plan = keys.root(0), Plan(None, None)
@@ -122,21 +144,17 @@ def take(
         vector = algorithm.model(hub, federation.fed)
         for group, state in zip(federation.groups, states, strict=True):
             members = range(len(clients)) if group.members is None else group.members
-            if client not in members:
-                continue
-            place = list(members).index(client)
-            f = group.objective(place)
-            own = jax.tree.map(lambda leaf: jnp.asarray(leaf[place]), state)  # noqa: B023
-            seen = f.own if algorithm.takes == "personal" else f
-            arrays = seen.layout.unravel(algorithm.deployed(vector, own, f))
-            labels = () if clients.labels is None else tuple(map(str, clients.labels))
-            return Deployed(
-                seen.problem.model,
-                jax.tree.map(np.asarray, arrays),
-                clients.train.x.shape[1:],
-                labels,
-            )
-    raise AssertionError("every client is in a group")
+            for place, client in enumerate(members):
+                if client not in wanted:
+                    continue
+                f = group.objective(place)
+                own = jax.tree.map(lambda leaf: jnp.asarray(leaf[place]), state)  # noqa: B023
+                seen = f.own if algorithm.takes == "personal" else f
+                arrays = seen.layout.unravel(algorithm.deployed(vector, own, f))
+                arrays = jax.tree.map(np.asarray, arrays)
+                features = clients.train.x.shape[1:]
+                taken[client] = Deployed(seen.problem.model, arrays, features, labels)
+    return taken
 
 
 def load(path: Path) -> Deployed:

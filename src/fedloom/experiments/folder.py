@@ -20,6 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from fedloom import deploy
+from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders
 from fedloom.engines import checkpoint
 from fedloom.engines.result import Result, load
@@ -79,6 +81,9 @@ class RunFolder(NamedTuple):
         except DivergedError as error:
             self.finish(error.result)
             raise
+        if problem.kind == "personal" and isinstance(clients, Clients):
+            own = deploy.take_all(algorithm, problem, clients, result)
+            result.about["sizes"] = [model.sizes.packed for model in own]  # bytes
         self.finish(result)
         return result
 

@@ -50,6 +50,8 @@ def draw(
     for panel, metric in zip(panels, metrics, strict=True):
         for i, (name, runs) in enumerate(results.items()):
             x, y = _series([runs] if isinstance(runs, Result) else runs, metric, against)
+            if not len(x):
+                continue  # this method was not measured so
             style = {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
             panel.plot(x, y.mean(0), label=name, linewidth=2, **style)
             if len(y) > 1:
@@ -69,7 +71,7 @@ def _series(runs: Sequence[Result], metric: str, against: str) -> tuple[np.ndarr
 
 def _dress(panel: Any, x: str, y: str, log: bool) -> None:
     panel.set(xlabel=x, ylabel=y)
-    if log:
+    if log and panel.dataLim.y1 > 0:  # a scale for numbers > 0
         panel.set_yscale("log")
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(alpha=0.3)

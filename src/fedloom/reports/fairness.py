@@ -63,9 +63,14 @@ def _worst(runs: Sequence[Result], metric: str) -> float:
 def metric_of_clients(results: Mapping[str, Sequence[Result]], metric: str) -> str | None:
     """The metric that each client has and that `metric` summarises: accuracy for accuracy_worst.
 
-    The first that all have where there is no such; None where clients have no metrics.
+    The first that all have where there is no such; None where clients have no metrics, as parties
+    of a vertical federation, whose numbers have no worst.
     """
     runs = [run for group in results.values() for run in group]
-    common = [m for m in runs[0].client_metrics if all(m in run.client_metrics for run in runs)]
+    common = [
+        name
+        for name in runs[0].client_metrics
+        if all(name in run.client_metrics and f"{name}_worst" in run.final for run in runs)
+    ]
     summarised = [name for name in common if metric == name or metric.startswith(f"{name}_")]
     return next(iter(summarised or common), None)

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from fedloom.engines.result import Result
 
 COSTS = ("round", "bytes_up", "bytes_down", "seconds")
-LOGARITHMIC = ("gap", "residual", "distance", "optimality")
+LOGARITHMIC = ("gap", "relative_gap", "residual", "distance", "optimality")  # 0 is the solution
 _PARTS = {
     "worst": "worst client",
     "worst10": "worst tenth of the clients",
     "best10": "best tenth of the clients",
 }
 _SPELT = {"auc": "AUC"}
+_COMMON = ("accuracy", "auc")
 
 
 def label(column: str) -> str:
@@ -35,8 +36,8 @@ def metrics(columns: Iterable[str]) -> list[str]:
 
 
 def larger_is_better(column: str, runs: Iterable[Result]) -> bool:
-    """Whether a metric should grow."""
-    return any(base(column) in run.about.get("larger_is_better", ()) for run in runs)
+    """Whether a metric should grow: as the runs say, or by the names that are common."""
+    return any(base(column) in run.about.get("larger_is_better", _COMMON) for run in runs)
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -6,6 +6,7 @@
   const DASHES = ["solid", "dash", "dashdot", "dot"];
   const CLASSES = ["#332288", "#88CCEE", "#44AA99", "#117733", "#999933",
     "#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB"];  // Paul Tol's muted scheme
+  const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "x"];
   const AXES = { round: "Rounds", bytes: "Bytes sent", seconds: "Seconds" };
   const MANY = 60;  // more bars than this cannot be told apart
   const coarse = matchMedia("(pointer: coarse)").matches;
@@ -70,15 +71,39 @@
     { name: "scale", label: "Vertical scale", options: [["linear", "Linear"], ["close", "Close-up"], ["log", "Log"]], start: data.metrics[0].log ? "log" : "linear" },
   ];
 
+  // A row for each client, the methods as marks on it.
+  function eachClient(data, metric) {
+    const values = data.series.map((series) => series.y[metric.name]);
+    const mean = (k) => values.reduce((sum, y) => sum + (y[k] ?? 0), 0);
+    const order = data.clients.map((_, k) => k).sort((a, b) => mean(a) - mean(b));
+    const spans = order.map((k) => values.map((y) => y[k]).filter((v) => v !== null));
+    const lines = {
+      x: spans.flatMap((span) => span.length ? [Math.min(...span), Math.max(...span), null] : [null, null, null]),
+      y: order.flatMap((_, row) => [row, row, null]),
+      mode: "lines", line: { color: css("--line"), width: 3 }, hoverinfo: "skip", showlegend: false,
+    };
+    const marks = data.series.map((series, i) => ({
+      x: order.map((k) => values[i][k]), y: order.map((_, row) => row), name: safe(series.name),
+      mode: "markers", marker: { color: colour(i), symbol: SYMBOLS[i % SYMBOLS.length], size: 11, opacity: 0.9 },
+      text: order.map((k) => safe(data.clients[k])), hovertemplate: "%{text}<br>%{x:.4g}<extra>%{fullData.name}</extra>",
+    }));
+    const name = (text) => safe(text.length > 20 ? `${text.slice(0, 19)}…` : text);
+    return [[lines, ...marks], {
+      height: 110 + 28 * order.length, hovermode: "closest", xaxis: { title: safe(metric.label) },
+      yaxis: { tickvals: order.map((_, row) => row), ticktext: order.map((k) => name(data.clients[k])), zeroline: false, showgrid: false },
+    }];
+  }
+
   function clients(data, choice) {
     const metric = data.metrics.find((m) => m.name === choice.metric);
+    if (choice.view === "each") return eachClient(data, metric);
     const crowd = data.clients.length > 300;
     const traces = data.series.map((series, i) => ({
       type: crowd ? "violin" : "box", name: safe(series.name), x: series.y[metric.name],
       y0: safe(series.name), orientation: "h", text: data.clients.map(safe), showlegend: false,
       line: { color: colour(i), width: 1.25 }, whiskerwidth: 0, fillcolor: faint(colour(i)),
       marker: { color: colour(i), size: data.clients.length > 80 ? 4 : 7, opacity: 0.75 },
-      ...(crowd ? { points: false, meanline: { visible: true } }
+      ...(crowd ? { points: false, spanmode: "hard", meanline: { visible: true } }
         : { boxpoints: "all", jitter: 0.6, pointpos: 0, hoveron: "points" }),
       hovertemplate: "%{text}<br>%{x:.4g}<extra>%{y}</extra>",
     }));
@@ -90,12 +115,16 @@
   }
   clients.choices = (data) => [
     { name: "metric", label: "Metric", options: data.metrics.map((m) => [m.name, m.label]), many: true },
+    {
+      name: "view", label: "View", start: data.clients.length <= 20 ? "each" : "spread",
+      options: [...(data.clients.length <= MANY ? [["each", "Each client"]] : []), ["spread", "Distribution"]],
+    },
   ];
 
   function holdings(data) {
     const one = data.layers.length === 1, title = data.unit === "rows" ? "Training rows" : "Features";
     const x = data.clients.map(safe);
-    const axis = { type: "category", showgrid: false, showticklabels: x.length <= MANY / 2, title: x.length <= MANY / 2 ? "" : `${x.length} clients` };
+    const axis = { type: "category", showgrid: false, ticks: "", showticklabels: x.length <= MANY / 2, title: x.length <= MANY / 2 ? "" : `${x.length} clients` };
     if (x.length <= MANY && data.layers.length <= CLASSES.length) {
       const traces = data.layers.map((layer, i) => ({
         type: "bar", name: safe(layer.name), x, y: layer.counts,
@@ -114,7 +143,7 @@
     }
     return [[{
       type: "heatmap", x, y: data.layers.map((l) => safe(l.name)), z: data.layers.map((l) => l.counts),
-      colorscale: "Cividis", colorbar: { title: { text: "rows" }, thickness: 10, outlinewidth: 0 },
+      colorscale: "Cividis", colorbar: { title: { text: "rows", font: { size: 13 } }, thickness: 10, outlinewidth: 0 },
       hovertemplate: "%{x}<br>class %{y}: %{z} rows<extra></extra>",
     }], { xaxis: axis, yaxis: { type: "category", title: "Class" }, hovermode: "closest" }];
   }
@@ -123,7 +152,7 @@
     const panel = data.panels[Number(choice.method)];
     const traces = panel.lines.map((line, i) => ({
       x: panel.round, y: line.y, name: safe(line.name), mode: "lines",
-      line: i < 8 ? strokes(i) : { color: css("--line"), width: 1 }, showlegend: i < 8,
+      line: i < 6 ? strokes(i) : { color: css("--line"), width: 1 }, showlegend: i < 6,
       hovertemplate: `%{y:.4f}<extra>%{fullData.name}</extra>`,
     })).reverse();  // the coloured ones on top
     const even = 1 / data.clients, ends = [panel.round[0], panel.round.at(-1)];
@@ -153,10 +182,10 @@
   function sizes(data) {
     const traces = data.series.map((series, i) => ({
       type: "bar", name: safe(series.name), x: data.clients.map(safe), y: series.y, marker: { color: colour(i) },
-      hovertemplate: "%{x}: %{y:.4s}<extra>%{fullData.name}</extra>",
+      hovertemplate: "%{x}: %{y:.4s}B<extra>%{fullData.name}</extra>",
     }));
     return [traces, {
-      barmode: "group", hovermode: "closest", yaxis: { title: "Size of the model", exponentformat: "SI" },
+      barmode: "group", hovermode: "closest", yaxis: { title: "Size of the model", exponentformat: "SI", ticksuffix: "B" },
       xaxis: { type: "category", showgrid: false, showticklabels: data.clients.length <= MANY / 2 },
     }];
   }

@@ -114,9 +114,9 @@ def _title(run: Run) -> str:
     if title := tables.get("compare", {}).get("title"):
         return title
     data = tables.get("data", {})
-    source = data.get("name") or Path(data.get("path", "")).name
+    source = data.get("name") or Path(data.get("path", "")).name or run.root.name
     problem = run.result.about["problem"].split("(")[0]
-    return f"{source + ', ' if source else ''}{problem} over {len(run.result.client_names)} clients"
+    return f"{source}, {problem} over {len(run.result.client_names)} clients"
 
 
 def _command(run: Run) -> str:

@@ -36,12 +36,12 @@ def sections(study: Study) -> list[tuple[Section, Data]]:
 
 
 def _progress(study: Study) -> Data | None:
-    names = [n for n in labels.metrics(study.columns) if n not in ("gap", "residual")]
+    names = [n for n in labels.metrics(study.columns) if n not in labels.LOGARITHMIC]
     return _curves(study, names)
 
 
 def _solving(study: Study) -> Data | None:
-    return _curves(study, [name for name in ("gap", "residual") if name in study.columns])
+    return _curves(study, [name for name in labels.LOGARITHMIC if name in study.columns])
 
 
 def _curves(study: Study, columns: Sequence[str]) -> Data | None:
@@ -87,7 +87,11 @@ def _series(name: str, runs: Sequence[Result], columns: Sequence[str]) -> Data:
 def _clients(study: Study) -> Data | None:
     """Each client's metrics at the end, its mean over seeds."""
     first = study.runs[0]
-    names = [n for n in first.client_metrics if all(n in run.client_metrics for run in study.runs)]
+    names = [
+        name
+        for name in first.client_metrics
+        if name not in first.holdings and all(name in run.client_metrics for run in study.runs)
+    ]
     if not names or len(first.client_names) < 2:
         return None
     return {
@@ -204,7 +208,7 @@ SECTIONS = (
     Section(
         "clients",
         "How the clients fare",
-        "Each point is a client at the end of the run, with the model that it would use.",
+        "Each mark is a client at the end of the run, with the model that it would use.",
         _clients,
     ),
     Section(
@@ -217,7 +221,7 @@ SECTIONS = (
         "weights",
         "Weights of the clients",
         "A robust method gives more weight to the clients that it serves worst. "
-        "The eight largest are coloured.",
+        "The six largest are coloured.",
         _weights,
     ),
     Section(

@@ -4,11 +4,13 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from fedloom.engines.result import Result
 from fedloom.reports import labels
 from fedloom.reports.reading import Study
 
-_MOST_METRICS = 6
+_MOST_METRICS = 5  # more do not fit a laptop; the pictures show all
 
 
 class Cell(NamedTuple):
@@ -51,12 +53,13 @@ def summarise(study: Study) -> Summary:
 
 
 def _columns(study: Study) -> list[str]:
-    """Each metric, and the worst client's value of it."""
+    """Each metric, and the worst client's value of it; those that all runs have come first."""
     names = [
         name
         for name in labels.metrics(study.columns)
         if name == labels.base(name) or name.endswith("_worst")
     ]
+    names.sort(key=lambda name: not all(name in run.final for run in study.runs))
     return names[:_MOST_METRICS]
 
 
@@ -72,13 +75,15 @@ def _best(study: Study, column: str, values: list[list[float]]) -> set[int]:
     sign = 1 if labels.larger_is_better(column, study.runs) else -1
     means = [statistics.fmean(entry) for entry in values]
     known = [sign * mean for mean in means if mean == mean]
-    if not known:
+    if len(known) < 2:
         return set()
     shown = labels.number(sign * max(known))
     return {i for i, mean in enumerate(means) if labels.number(mean) == shown}
 
 
 def _cell(values: list[float], best: bool) -> Cell:
+    if not np.isfinite(values).all():
+        return Cell("n/a")  # not measured, or no longer a number
     spread = labels.number(statistics.stdev(values), 2) if len(values) > 1 else ""
     return Cell(labels.number(statistics.fmean(values)), spread, best)
 
