@@ -33,6 +33,7 @@ def run(chosen: Settings, out: Path, format: str) -> int:
     """Compare what the settings name; leaves the results and pictures in a folder."""
 
     def finished(name: str, seed: int, result: Result) -> None:
+        comparing.keep(name, result, out)  # at once: a long comparison may be interrupted
         print(f"{name}, seed {seed}: {result.status}", file=sys.stderr)
 
     options = chosen.run.options()
@@ -46,7 +47,6 @@ def run(chosen: Settings, out: Path, format: str) -> int:
         finished=finished,
         **options,
     )
-    comparing.keep(comparison, out)
     pictures = draw(comparison, chosen, out)
     show(comparison, chosen, format)
     if format != "json":

@@ -67,11 +67,9 @@ def compare(
     return Comparison(results, chosen)
 
 
-def keep(comparison: Comparison, out: Path) -> None:
-    """Write every result into a folder of its own."""
-    for name, runs in comparison.results.items():
-        for result in runs:
-            result.save(out / name.replace("/", "-") / f"seed-{result.about['seed']}")
+def keep(name: str, result: Result, out: Path) -> None:
+    """Write a method's result for one seed into a folder of its own."""
+    result.save(out / name.replace("/", "-") / f"seed-{result.about['seed']}")
 
 
 def _row(name: str, runs: list[Result], metric: str, target: float | None) -> dict[str, Any]:
