@@ -75,7 +75,9 @@ def first_hub(fed: Any, key: Array) -> RobustHub:
     return RobustHub(model, weights, Averages(model, weights, jnp.zeros((), jnp.int32)))
 
 
-def next_hub(hub: RobustHub, model: Array, weights: Array, iterate: Array) -> tuple[Any, Shown]:
+def next_hub(
+    hub: RobustHub, model: Array, weights: Array, iterate: Array
+) -> tuple[RobustHub, Shown]:
     """The hub after a round; `iterate` is the model that counts in the average."""
     averages = hub.averages.including(iterate, hub.weights)
     return RobustHub(model, weights, averages), Shown(weights, averages.weights)
