@@ -12,8 +12,8 @@ run it was in; the next one skips what is there. `--tune` runs each method on a 
 each rate, and the rate of the best final accuracy is then used for all seeds. `--prepare` writes a
 task's arrays as one .npz file, for machines without Polars or Pillow; `--data` may name the folder
 of such files. Compiling takes longer than running, so several processes at once, each with methods
-and an OUT of its own, make better use of the card; `--table` reads all below OUT. Nothing here needs
-more than JAX, NumPy, SciPy, scikit-learn, safetensors and Optax, and PyTorch for `--time`.
+and an OUT of its own, make better use of the card; `--table` reads all below OUT. Nothing here
+needs more than JAX, NumPy, SciPy, scikit-learn, safetensors and Optax, and PyTorch for `--time`.
 """
 
 import argparse
