@@ -73,8 +73,8 @@ class QuPeD(Algorithm):
     def __post_init__(self) -> None:
         if self.strict_listing and self.local_steps == 1:
             raise ParameterError(
-                "QuPeD: local_steps must be at least 2 where strict_listing is true, since one step "
-                "of each round is left out; got 1. Try local_steps = 10."
+                "QuPeD: local_steps must be at least 2 where strict_listing is true: one step of a "
+                "round is left out; got 1. Try local_steps = 10."
             )
 
     def init_hub(self, fed: Any, key: Array, /) -> QuPeDHub:
