@@ -11,8 +11,9 @@ Every finished run is one line of OUT/results.jsonl, so a command that is killed
 run it was in; the next one skips what is there. `--tune` runs each method on a seed of its own with
 each rate, and the rate of the best final accuracy is then used for all seeds. `--prepare` writes a
 task's arrays as one .npz file, for machines without Polars or Pillow; `--data` may name the folder
-of such files. Nothing here needs more than JAX, NumPy, SciPy, scikit-learn, safetensors and Optax,
-and PyTorch for `--time`.
+of such files. Compiling takes longer than running, so several processes at once, each with methods
+and an OUT of its own, make better use of the card; `--table` reads all below OUT. Nothing here
+needs more than JAX, NumPy, SciPy, scikit-learn, safetensors and Optax, and PyTorch for `--time`.
 """
 
 import argparse
@@ -233,7 +234,6 @@ def compare(options) -> None:
     held = clients(task, dataset(options.task, options.data), classes)
     rounds = round(passes * float(np.mean(held.sizes)) / BATCH / STEPS)
     chosen = options.methods or [m for m in methods(task, task.lr, own) if _fits(m, own)]
-    rates = {}
     for name in chosen:
         posed = problem(task, own, name)
 
@@ -245,10 +245,10 @@ def compare(options) -> None:
                 run(log, facts, name, at(lr), posed, held, rounds, TUNING_SEED)
         tuned = log.find(**facts, method=name, seed=TUNING_SEED)
         best = max(tuned, key=lambda row: row["accuracy"], default=None)
-        rates[name] = best["lr"] if best else task.lr
+        rate = best["lr"] if best else task.lr
         for seed in range(options.seeds):
-            if not log.find(**facts, method=name, lr=rates[name], seed=seed):
-                run(log, facts, name, at(rates[name]), posed, held, rounds, seed)
+            if not log.find(**facts, method=name, lr=rate, seed=seed):
+                run(log, facts, name, at(rate), posed, held, rounds, seed)
 
 
 def _fits(method: str, own: str) -> bool:
@@ -260,9 +260,9 @@ def _fits(method: str, own: str) -> bool:
 
 def table(out: Path) -> None:
     """What the lines say, in the form of docs/reproductions/personal.md."""
-    log = Log(out, 0)
+    logs = [Log(path.parent, 0) for path in sorted(out.glob("**/results.jsonl"))]
     groups: dict[tuple, list[dict]] = {}
-    for row in log.lines:
+    for row in (row for log in logs for row in log.lines):
         if "method" in row and row["seed"] != TUNING_SEED:
             key = (row["task"], row["classes"], row["own"], row["passes"])
             groups.setdefault(key, []).append(row)

@@ -5,18 +5,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import fedloom as fl
+from fedloom.layout import layout_of
 from fedloom.models import layers
+from fedloom.rows import Spec
 
 
-@pytest.mark.parametrize("size,padding", [(1, 0), (3, 1), (5, 0), (5, 2)])
-def test_convolution_is_xlas(size, padding, double):
+@pytest.mark.parametrize(
+    "size,padding,stride", [(1, 0, 1), (3, 1, 1), (5, 0, 1), (5, 2, 1), (3, 1, 2), (3, 0, 2)]
+)
+def test_convolution_is_xlas(size, padding, stride, double):
     rng = np.random.default_rng(0)
     x, weights = rng.normal(size=(2, 7, 8, 3)), rng.normal(size=(size * size * 3, 4))
     expected = jax.lax.conv_general_dilated(
-        jnp.asarray(x), weights.reshape(size, size, 3, 4), (1, 1), [(padding, padding)] * 2,
+        jnp.asarray(x), weights.reshape(size, size, 3, 4), (stride, stride),
+        [(padding, padding)] * 2,
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
     )  # fmt: skip
-    np.testing.assert_allclose(layers.conv(weights, x, size, padding), expected, atol=1e-12)
+    np.testing.assert_allclose(layers.conv(weights, x, size, padding, stride), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("height,width", [(4, 6), (5, 7)])
@@ -38,3 +44,54 @@ def test_pooling_and_its_gradient_are_xlas_where_there_are_no_ties(height, width
 def test_ties_give_the_gradient_to_the_first(double):
     grad = jax.grad(lambda x: layers.max_pool(x).sum())(jnp.ones((1, 2, 2, 1)))
     np.testing.assert_array_equal(grad[0, :, :, 0], [[1, 0], [0, 0]])
+
+
+def shapes(model, features, classes=10):
+    """The shapes of the weight tensors, first layer to last."""
+    spec = Spec(features, classes, "float32")
+    layout = layout_of(lambda: model.init(jax.random.key(0), spec))
+    return [shape for shape in layout.shapes if len(shape) > 1]
+
+
+def test_the_published_networks_have_their_sizes():
+    dense = [(120, 84), (84, 10)]
+    small, colour = (28, 28, 1), (32, 32, 3)
+    cnn1, cnn2 = fl.models.CNN1(), fl.models.CNN2()
+    assert shapes(cnn1, small) == [(25, 6), (150, 16), (256, 120), *dense]
+    assert shapes(cnn1, colour) == [(75, 6), (150, 16), (400, 120), *dense]
+    assert shapes(cnn2, small) == [(25, 6), (150, 16), (400, 32), (512, 120), *dense]
+    assert shapes(cnn2, colour) == [(75, 6), (150, 16), (400, 32), (800, 120), *dense]
+    residual = shapes(fl.models.ResNet(), colour)
+    assert len(residual) == 20  # layers with weights
+    assert [a[1] for a in residual[:-1]] == [16] * 7 + [32] * 6 + [64] * 6
+    assert shapes(fl.models.EmbeddingBag(), (64,), 4) == [(20_000, 64), (64, 4)]
+
+
+def test_group_norm(double):
+    x = np.random.default_rng(0).normal(2, 3, (2, 4, 5, 6))
+    parts = np.asarray(layers.group_norm(jnp.asarray(x), 3)).reshape(2, 20, 3, 2)
+    np.testing.assert_allclose(parts.mean((1, 3)), 0, atol=1e-12)
+    np.testing.assert_allclose(parts.std((1, 3)), 1, atol=1e-5)
+
+
+def test_an_embedding_bag_is_the_mean_of_the_words_that_are_there(double):
+    model = fl.models.EmbeddingBag(9, 3)
+    table, head = model.init(jax.random.key(1), Spec((4,), 2, "float64"))
+    words = np.array([[3, 5, 0, 0], [1, 1, 8, 2], [0, 0, 0, 0]])
+    vectors = np.asarray(table["weights"])
+    bags = np.array([vectors[[3, 5]].mean(0), vectors[[1, 1, 8, 2]].mean(0), np.zeros(3)])
+    expected = bags @ head["weights"] + head["bias"]
+    np.testing.assert_allclose(model.apply([table, head], jnp.asarray(words)), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model,features,message",
+    [
+        (fl.models.CNN1(), (8, 8, 1), "at least 16 x 16"),
+        (fl.models.ResNet(), (64,), "needs images"),
+        (fl.models.EmbeddingBag(), (8, 8, 1), "rows of word numbers"),
+    ],
+)
+def test_rows_of_another_shape_are_refused(model, features, message):
+    with pytest.raises(fl.FedloomError, match=message):
+        shapes(model, features)

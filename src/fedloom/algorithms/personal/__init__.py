@@ -42,7 +42,7 @@ ENTRIES = (
         f"{_QUPED}, Algorithm 1",
         "min_{x_i,c_i}  f_i(x_i) + f_i(Q_{c_i}(x_i)) + lambda R(x_i,c_i), at each client alone",
         _COMMON | {"quantise": _BITS, "optimiser": "adam"},
-        "personal",
+        "personal-alike",
     ),
     Entry(
         "local_training",
@@ -51,7 +51,7 @@ ENTRIES = (
         "stochastic gradient descent",
         "min_{x_i}  f_i(x_i), at each client alone",
         _COMMON | {"decay": 0.9},
-        "personal",
+        "personal-alike",
     ),
     Entry(
         "mutual_learning",
@@ -60,7 +60,7 @@ ENTRIES = (
         "Shen et al., 2020",
         "x_i and w teach each other by their outputs",
         _COMMON,
-        "personal",
+        "personal-alike",
     ),
     Entry(
         "pfedme",

@@ -4,6 +4,8 @@
 
 The yardstick below which personalisation is no gain; `QuantizedTraining` is the same for quantised
 models. Messages are empty, and the hub's model stays as it began.
+
+Differs from the paper (any that compares with it) in that steps are counted in rounds.
 """
 
 from typing import Any, ClassVar, NamedTuple

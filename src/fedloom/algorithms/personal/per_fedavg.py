@@ -14,6 +14,9 @@ Fallah, Mokhtari, Ozdaglar. NeurIPS 2020.
 
 Paper            here                     Paper             here
 alpha, beta      personal_lr, lr          tau, delta        local_steps, difference
+
+Differs from the paper: changes of the model are averaged rather than models, and the deployed model
+takes its personal step on all of the client's training rows, not on a batch of them.
 """
 
 from typing import Any, NamedTuple

@@ -9,10 +9,12 @@ Ozkara, Singh, Data, Diggavi. NeurIPS 2021, Algorithm 1 (of QuPeD).
     output Q_c(x)
 
 On one client that holds all rows this is centralised training; on several, each trains for itself:
-"local training" at few bits. `quantisation.py` says what the symbols are, how the schedule runs and
-what differs from the print. With Adam, the direction in the step of x is Adam's.
+"local training" at few bits. `quantisation.py` says what the symbols are and how the schedule runs.
+With Adam, the direction in the step of x is Adam's. Messages are empty, and the hub's model stays
+as it began.
 
-Messages are empty, and the hub's model stays as it began.
+Differs from the paper: in the sign of the centres' proximal map (`quantisation.py` says why, and
+how to have it as released), and in that steps are counted in rounds.
 """
 
 from typing import Any, ClassVar, NamedTuple

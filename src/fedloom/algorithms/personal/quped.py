@@ -37,6 +37,7 @@ from fedloom.algorithms.personal.quantisation import (
     start,
 )
 from fedloom.cohorts import uniform
+from fedloom.errors import ParameterError
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.parameters import at_least, flag, fraction, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
@@ -68,6 +69,13 @@ class QuPeD(Algorithm):
     strict_listing: bool = param(
         flag, "whether a round has one step less, as printed", default=False
     )
+
+    def __post_init__(self) -> None:
+        if self.strict_listing and self.local_steps == 1:
+            raise ParameterError(
+                "QuPeD: local_steps must be at least 2 where strict_listing is true: one step of a "
+                "round is left out; got 1. Try local_steps = 10."
+            )
 
     def init_hub(self, fed: Any, key: Array, /) -> QuPeDHub:
         """A fresh common model."""
