@@ -1,15 +1,18 @@
-"""`fedloom demo`: what unlike sites do to averaging, and what helps, on embedded data."""
+"""`fedloom demo`: a tour of all families on embedded data, which ends with one report page."""
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
-from fedloom import algorithms, data, problems
-from fedloom.cli.output import bytes_text, show_table
-from fedloom.engines.simulator import simulate
+from fedloom.cli.live import LiveTable
+from fedloom.cli.output import show_table
+from fedloom.experiments import comparing, tour
+from fedloom.experiments.comparing import Comparison
+from fedloom.experiments.tour import Stop
+from fedloom.reports import page
 from fedloom.reports.curves import curves
-
-_ROUNDS = 200
+from fedloom.reports.labels import bytes_text
 
 
 def add(verbs: Any) -> None:
@@ -20,76 +23,46 @@ def add(verbs: Any) -> None:
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    print("Handwritten digits over 10 clients, each with 2 of the 10 classes.\n")
-    digits = data.load("digits")
-    clients = data.partition(digits, "label", clients=10, classes_each=2, test_fraction=0.2)
-    problem = problems.Multinomial(l2=1e-4, intercept=True)
-    methods = {
-        "FedAvg": algorithms.FedAvg(lr=0.5, local_steps=20),
-        "SCAFFOLD": algorithms.Scaffold(lr=0.5, local_steps=20),
-    }
-    results = {
-        name: simulate(
-            method, problem, clients, rounds=_ROUNDS, batch_size=16, eval_every=5,
-            metrics=("accuracy", "loss", "objective"), progress=True,
+    began = time.perf_counter()
+    folders = []
+    for stop in tour.stops():
+        print(f"\n{stop.says}")
+        folder = arguments.out / stop.name
+        comparison = _visit(stop, folder)
+        if comparison.interrupted:
+            print("interrupted; the same command goes on from here")
+            return 130
+        show_table([_row(stop, name, runs[0]) for name, runs in comparison.results.items()])
+        curves(
+            comparison.results,
+            arguments.out / f"{stop.name}.png",
+            metrics=stop.columns,
+            title=stop.says.partition(":")[0],
         )
-        for name, method in methods.items()
-    }  # fmt: skip
-    show_table(
-        [
-            {
-                "method": name,
-                "accuracy": result.final["accuracy"],
-                "worst client": result.final["accuracy_worst"],
-                "objective": result.final["objective"],
-                "sent by clients": bytes_text(result.final["bytes_up"]),
-                "seconds": result.final["seconds"],
-            }
-            for name, result in results.items()
-        ],
-        title=f"After {_ROUNDS} rounds, on each client's own test rows",
-    )
-    picture = arguments.out / "digits.png"
-    curves(
-        results, picture, metrics=("accuracy", "accuracy_worst", "objective"),
-        title="Digits by label over 10 clients",
-    )  # fmt: skip
-    data.picture(clients, arguments.out / "who-holds-what.png")
-    _vertical(arguments.out)
-    print(f"pictures in {arguments.out}: {picture.name}, who-holds-what.png, tumours.png")
+        folders.append(folder)
+    report = arguments.out / "report.html"
+    page.report(folders, report, title="A tour of fedloom")
+    print(f"\n{time.perf_counter() - began:.0f} s. Open {report} in a browser; pictures beside it.")
     return 0
 
 
-def _vertical(out: Path) -> None:
-    """The same patients, other measurements at each of three parties."""
-    print("\n569 tumours: three parties hold ten measurements each, one of them the diagnoses.\n")
-    tumours = data.load("breast_cancer")
-    parties = data.partition(
-        tumours, "features", parties=3, standardise=True, test_fraction=0.2, seed=0
-    )
-    problem = problems.Vertical(loss="logistic", l2=1.0)
-    results = {
-        name: simulate(
-            method, problem, parties, rounds=_ROUNDS, eval_every=10, precision="float64",
-            metrics=("accuracy", "loss", "objective", "residual"), progress=True,
+def _visit(stop: Stop, folder: Path) -> Comparison:
+    """Run the methods of a stop; what an earlier demo has left is not run again."""
+    with LiveTable(stop.columns[0], stop.options["rounds"]) as table:
+        return comparing.compare(
+            stop.methods,
+            stop.problem,
+            stop.clients,
+            metric=stop.columns[0],
+            out=folder,
+            watch=table.watch,
+            **stop.options,
         )
-        for name, method in {
-            "EGVFL": algorithms.EGVFL(beta_trick=True),
-            "gradient descent": algorithms.VerticalGD(),
-        }.items()
-    }  # fmt: skip
-    show_table(
-        [
-            {
-                "method": name,
-                "test accuracy": result.final["accuracy"],
-                "objective": result.final["objective"],
-                "|Ax - z|": result.final["residual"],
-                "sent by parties": bytes_text(result.final["bytes_up"]),
-                "seconds": result.final["seconds"],
-            }
-            for name, result in results.items()
-        ],
-        title=f"After {_ROUNDS} iterations; labels and features never left their owners",
-    )
-    curves(results, out / "tumours.png", metrics=("objective", "accuracy"), title="Three parties")
+
+
+def _row(stop: Stop, name: str, result: Any) -> dict[str, Any]:
+    row = {"method": name} | {column: result.final[column] for column in stop.columns}
+    return row | {
+        "sent by clients": bytes_text(result.final["bytes_up"]),
+        "seconds": result.final["seconds"],
+    }
