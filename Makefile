@@ -26,6 +26,7 @@ lint: $(VENV)/installed  ## style and types
 
 bench: $(VENV)/installed  ## measure against others; see docs/performance.md
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.vertical
 
 clean:  ## remove the environment and what tests and demos left
 	rm -rf $(VENV) demo tests/.cache .pytest_cache .mypy_cache .ruff_cache
