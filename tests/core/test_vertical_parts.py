@@ -77,10 +77,14 @@ def test_shares_lie_with_their_parties_and_predict_together(tmp_path):
     assert parties.widths == (2, 1, 1) and parties.rows == 120
     problem = fl.problems.Vertical(loss="softmax", l2=0.1)
     result = fl.simulate(
-        EGVFL(step=0.05), problem, parties, rounds=60, metrics=("accuracy", "objective", "residual")
+        EGVFL(step=0.05),
+        problem,
+        parties,
+        rounds=400,
+        metrics=("accuracy", "objective", "residual"),
     )
-    assert result.final["accuracy"] > 0.8
-    assert result.final["objective"] < result.rows[0]["objective"] / 2
+    assert result.final["accuracy"] > 0.9
+    assert result.final["objective"] < 1.2 * fl.reference(problem, parties).value
     assert list(result.clients["client"]) == list(parties.names)
     assert list(result.clients["features"]) == [2, 1, 1]
     fl.save_shares(result, tmp_path)

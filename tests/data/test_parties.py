@@ -10,7 +10,10 @@ import fedloom as fl
 from fedloom.data.dataset import Dataset
 
 IDS = {"bank": [7, 3, 9, 4], "shop": [4, 9, 1, 7, 8], "phone": [9, 5, 7, 4]}
-PRIVATE = importlib.util.find_spec("private_set_intersection") is not None
+PACKAGE = "private_set_intersection"
+PRIVATE = bool(importlib.util.find_spec(PACKAGE)) and bool(
+    importlib.util.find_spec(f"{PACKAGE}.python")
+)
 
 
 def test_columns_are_divided_and_sparse_ones_stay_sparse():

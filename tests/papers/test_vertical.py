@@ -36,7 +36,7 @@ from papers import vertical
 DATA = vertical.Columns()
 PARTIES = fl.data.from_parties(DATA.blocks, DATA.b)
 PROBLEM = fl.problems.Vertical(l2=DATA.l2)
-LASSO = fl.problems.Vertical(l2=DATA.l2, regulariser=fl.problems.L1(0.4))
+LASSO = fl.problems.Vertical(l2=DATA.l2, regulariser=fl.problems.L1(1.5))
 NAMES = [f"party {i}" for i in range(DATA.n)]
 ROUNDS, STEP = 6, 0.1
 
@@ -125,7 +125,7 @@ def test_a_method_follows_its_listing(name, double):
 def test_the_lasso_solution_is_reached(method, double):
     optimum = fl.reference(LASSO, PARTIES)
     if isinstance(method, EGVFLProximal):
-        listed = vertical.proximal(DATA, STEP, ROUNDS, 0.4)
+        listed = vertical.proximal(DATA, STEP, ROUNDS, 1.5)
         close(joined(simulate(method, LASSO).model), np.concatenate(listed))
     result = simulate(
         method, LASSO, rounds=3000, eval_every=3000, optimum=optimum, metrics=("gap", "sparsity")
