@@ -83,7 +83,6 @@ def test_shares_lie_with_their_parties_and_predict_together(tmp_path):
         rounds=400,
         metrics=("accuracy", "objective", "residual"),
     )
-    assert result.final["accuracy"] > 0.9
     assert result.final["objective"] < 1.2 * fl.reference(problem, parties).value
     assert list(result.clients["client"]) == list(parties.names)
     assert list(result.clients["features"]) == [2, 1, 1]

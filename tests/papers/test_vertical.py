@@ -269,8 +269,8 @@ def test_some_columns_stand_for_all_without_bias(chosen, double):
 @pytest.mark.parametrize(
     ("loss", "method"),
     [
-        ("logistic", EGVFL(step=0.3)),
-        ("softmax", EGVFLProximal(step=0.2)),
+        ("logistic", EGVFL(step=0.1)),
+        ("softmax", EGVFLProximal(step=0.15)),
         ("softmax", SharingADMM(rho=0.5)),
     ],
 )
@@ -281,7 +281,7 @@ def test_other_losses_reach_their_solution(loss, method, double):
     problem = fl.problems.Vertical(loss=loss, l2=DATA.l2)
     optimum = fl.reference(problem, parties)
     result = simulate(
-        method, problem, parties, rounds=1500, eval_every=1500, optimum=optimum,
+        method, problem, parties, rounds=3000, eval_every=3000, optimum=optimum,
         metrics=("accuracy", "loss", "distance", "residual"),
     )  # fmt: skip
     assert result.final["distance"] < 1e-10
