@@ -20,11 +20,12 @@ from fedloom.algorithms.vertical import references, scaling
 from fedloom.algorithms.vertical.references import DOWN, ReferenceHub, ReferenceParty, common_key
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
-from fedloom.operators.compressors import Biased
-from fedloom.parameters import instance_of, param
+from fedloom.operators.compressors import Biased, TopK
+from fedloom.parameters import Rule, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
+_biased = Rule(lambda v: isinstance(v, Biased), "a biased compressor", TopK(25))
 
 
 @algorithm
@@ -33,7 +34,7 @@ class EGVFLErrorFeedback(Algorithm):
 
     takes: ClassVar[str] = "vertical"
 
-    compressor: Biased = param(instance_of(Biased), "the biased compressor C")
+    compressor: Biased = param(_biased, "the compressor C")
     refresh: float | None = references.refresh_param()
     reference: str = references.reference_param()
     step: float | None = scaling.step_param()
