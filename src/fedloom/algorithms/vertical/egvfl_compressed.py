@@ -11,6 +11,9 @@ Beznosikov et al., Algorithm 2. The common part is in `references`; here
 
 p defaults to the part of a full vector that a compressed one takes. The proof needs p <= 1/2. With
 a shared seed, indices cost nothing: both ends fold the iteration into a seed that the opening sent.
+
+Differs from the paper: one exchange in full comes before the first iteration, without which the
+references are unknown; and references may move to the newer points.
 """
 
 from typing import Any, ClassVar

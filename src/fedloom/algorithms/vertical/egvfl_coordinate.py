@@ -11,8 +11,9 @@ Beznosikov et al., Algorithm 5. The common part is in `references`; here
     own = max_i lam_max(A_i'A_i) where parties draw rows apart, 0 where they draw alike
 
 K = ceil(rows per cent of s), K_i = ceil(columns per cent of d_i), without replacement. p defaults
-to the cost of an iteration as a part of that of full products. The print takes one row and one
-column, with the factors s and d_i.
+to the cost of an iteration as a part of that of full products.
+
+Differs from the paper: it takes one row and one column, with the factors s and d_i.
 """
 
 import math

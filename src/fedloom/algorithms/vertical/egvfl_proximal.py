@@ -11,7 +11,7 @@ Beznosikov et al., Algorithm 8.
 
     step = (1/sqrt 2) min{1, 1/sqrt(Lm)},  Lm = lam_max(A'A)
 
-r_i holds both the problem's l2 and its regulariser. Line 9 of the print sends step A_i xh_i and
+r_i holds both the problem's l2 and its regulariser. Differs from the paper: line 9 of the print sends step A_i xh_i and
 line 12 multiplies by the step again; here it is applied once. With the beta-trick,
 beta = 1/sqrt(Lm) makes the step 1/sqrt(2): nothing else bounds it.
 """
