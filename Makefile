@@ -29,6 +29,7 @@ docs: $(VENV)/installed  ## build the documentation into site/
 
 bench: $(VENV)/installed  ## measure against others; see docs/performance.md
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.vertical
 
 clean:  ## remove the environment and what tests and demos left
 	rm -rf $(VENV) demo site tests/.cache .pytest_cache .mypy_cache .ruff_cache

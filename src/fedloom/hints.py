@@ -18,5 +18,9 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 def needs(module: str, extra: str) -> None:
     """Raise DataError where a module of an optional extra is not installed."""
-    if importlib.util.find_spec(module) is None:
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # the package above it is not there
+        found = None
+    if found is None:
         raise DataError(f"this needs {module}, which is not here. Install fedloom[{extra}].")

@@ -15,7 +15,6 @@ from fedloom.data import (
     SCHEMES,
     ByClient,
     ByColumn,
-    ByFeatures,
     ByLabel,
     BySize,
     Dataset,
@@ -161,7 +160,6 @@ def test_sparse_features_become_dense(monkeypatch):
         (BySize(31), ("31 clients", "30 rows", "fewer clients")),
         (IID(31), ("no training rows", "fewer clients")),
         (ByColumn("site"), ("column 'site'", "'client'")),
-        (ByFeatures(2), ("ByFeatures", "vertical problem")),
     ],
 )
 def test_impossible_divisions_are_explained(scheme, parts):

@@ -36,7 +36,7 @@ from papers import vertical
 DATA = vertical.Columns()
 PARTIES = fl.data.from_parties(DATA.blocks, DATA.b)
 PROBLEM = fl.problems.Vertical(l2=DATA.l2)
-LASSO = fl.problems.Vertical(l2=DATA.l2, regulariser=fl.problems.L1(0.4))
+LASSO = fl.problems.Vertical(l2=DATA.l2, regulariser=fl.problems.L1(1.5))
 NAMES = [f"party {i}" for i in range(DATA.n)]
 ROUNDS, STEP = 6, 0.1
 
@@ -125,7 +125,7 @@ def test_a_method_follows_its_listing(name, double):
 def test_the_lasso_solution_is_reached(method, double):
     optimum = fl.reference(LASSO, PARTIES)
     if isinstance(method, EGVFLProximal):
-        listed = vertical.proximal(DATA, STEP, ROUNDS, 0.4)
+        listed = vertical.proximal(DATA, STEP, ROUNDS, 1.5)
         close(joined(simulate(method, LASSO).model), np.concatenate(listed))
     result = simulate(
         method, LASSO, rounds=3000, eval_every=3000, optimum=optimum, metrics=("gap", "sparsity")
@@ -269,8 +269,8 @@ def test_some_columns_stand_for_all_without_bias(chosen, double):
 @pytest.mark.parametrize(
     ("loss", "method"),
     [
-        ("logistic", EGVFL(step=0.3)),
-        ("softmax", EGVFLProximal(step=0.2)),
+        ("logistic", EGVFL(step=0.1)),
+        ("softmax", EGVFLProximal(step=0.15)),
         ("softmax", SharingADMM(rho=0.5)),
     ],
 )
@@ -281,7 +281,7 @@ def test_other_losses_reach_their_solution(loss, method, double):
     problem = fl.problems.Vertical(loss=loss, l2=DATA.l2)
     optimum = fl.reference(problem, parties)
     result = simulate(
-        method, problem, parties, rounds=1500, eval_every=1500, optimum=optimum,
+        method, problem, parties, rounds=3000, eval_every=3000, optimum=optimum,
         metrics=("accuracy", "loss", "distance", "residual"),
     )  # fmt: skip
     assert result.final["distance"] < 1e-10

@@ -65,7 +65,7 @@ def align(ids: Mapping[str, Any], *, how: str = "private") -> Alignment:
 
 def _in_private(own: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Which of one's own ids the other party has; only encrypted ids pass between the two."""
-    needs("private_set_intersection", "psi")
+    needs("private_set_intersection.python", "psi")
     import private_set_intersection.python as psi
 
     asking = psi.client.CreateWithNewKey(True)

@@ -16,7 +16,7 @@ import numpy as np
 
 Array = Any
 _CHUNK = 64  # entries of a column that are summed together
-_DENSE_FROM = 0.05  # share of nonzeros above which dense products are quicker; see docs/performance
+_DENSE_FROM = 0.05  # share of nonzeros above which dense products are quicker
 _UNROLL = 8
 
 

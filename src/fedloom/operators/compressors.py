@@ -20,7 +20,7 @@ from fedloom.protocol import payload_bytes
 
 Array = Any
 Message = Any
-_PORTION = Rule(
+PER_CENT = Rule(
     lambda v: isinstance(v, int) and not isinstance(v, bool) and 1 <= v <= 100,
     "a whole number from 1 to 100",
     10,
@@ -97,7 +97,7 @@ class Sample(NamedTuple):
 class RandK(Unbiased):
     """K entries at random without replacement, times s / K; K = ceil(per_cent of s)."""
 
-    per_cent: int = param(_PORTION, "how many entries in a hundred are kept")
+    per_cent: int = param(PER_CENT, "how many entries in a hundred are kept")
     shared: bool = param(flag, "whether both ends, and all senders, draw alike", default=True)
 
     def count(self, like: Any) -> int:
@@ -137,7 +137,7 @@ class Entries(NamedTuple):
 class TopK(Biased):
     """The K entries of largest size; K = ceil(per_cent of s)."""
 
-    per_cent: int = param(_PORTION, "how many entries in a hundred are kept")
+    per_cent: int = param(PER_CENT, "how many entries in a hundred are kept")
 
     def count(self, like: Any) -> int:
         """The number K."""

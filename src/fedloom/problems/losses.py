@@ -131,26 +131,16 @@ class Logistic(Loss):
     def _prox(self, v: Array, step: Array) -> Array:
         """Row by row the root t of t - b v = step / (1 + exp(t)), with t = b z.
 
-        It lies between b v and b v + step; Newton's method, and bisection where that leaves the
-        bracket.
+        It lies between b v and b v + step. The left side minus the right is convex below 0 and
+        concave above, so Newton's method from the point of the bracket next to 0 never overshoots.
         """
         start = self.labels * v
 
-        def excess(t: Array) -> Array:
-            return t - start - step * jax.nn.sigmoid(-t)
+        def newton(t: Array) -> Array:
+            excess = t - start - step * jax.nn.sigmoid(-t)
+            return t - excess / (1 + step * jax.nn.sigmoid(t) * jax.nn.sigmoid(-t))
 
-        def body(_: Array, bracket: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-            low, high, t = bracket
-            value = excess(t)
-            low, high = jnp.where(value < 0, t, low), jnp.where(value < 0, high, t)
-            slope = 1 + step * jax.nn.sigmoid(t) * jax.nn.sigmoid(-t)
-            newton = t - value / slope
-            inside = (newton >= low) & (newton <= high)
-            return low, high, jnp.where(inside, newton, (low + high) / 2)
-
-        middle = start + step * jax.nn.sigmoid(-start) / 2
-        bracket = (start, start + step * jnp.ones_like(start), middle)
-        return self.labels * _until_settled(body, bracket, 2)
+        return self.labels * _until_settled(newton, jnp.clip(0, start, start + step))
 
 
 class Softmax(Loss):
@@ -177,8 +167,7 @@ class Softmax(Loss):
         def value(z: Array) -> Array:
             return step * self.of_rows(z) + 0.5 * ((z - v) ** 2).sum(-1)
 
-        def body(_: Array, state: tuple[Array]) -> tuple[Array]:
-            (z,) = state
+        def newton(z: Array) -> Array:
             p = jax.nn.softmax(z, axis=-1)
             slope = z - v + step * (p - self._units())
             # (D - step p p') \ slope with D = 1 + step p, by Sherman and Morrison.
@@ -189,31 +178,29 @@ class Softmax(Loss):
             lengths = np.exp2(-np.arange(5.0))
             tried = jnp.stack([z - length * direction for length in lengths.tolist()])
             best = jax.vmap(value)(tried).argmin(0)
-            return (jnp.take_along_axis(tried, best[None, :, None], axis=0)[0],)
+            return jnp.take_along_axis(tried, best[None, :, None], axis=0)[0]
 
-        return _until_settled(body, (v,), 0)
+        return _until_settled(newton, v)
 
     def _units(self) -> Array:
         return jax.nn.one_hot(self.labels, self.classes, dtype=self.dtype)
 
 
-def _until_settled(
-    body: Callable[[Array, Any], Any], start: tuple[Array, ...], entry: int
-) -> Array:
-    """Apply `body` until an entry of the state no longer moves."""
-    tolerance = 4 * jnp.finfo(start[entry].dtype).eps
+def _until_settled(improve: Callable[[Array], Array], start: Array) -> Array:
+    """Apply `improve` until nothing moves by more than rounding."""
+    tolerance = 4 * jnp.finfo(start.dtype).eps
 
-    def unfinished(state: tuple[Any, Array, Array]) -> Array:
+    def unfinished(state: tuple[Array, Array, Array]) -> Array:
         current, moved, taken = state
-        return (moved > tolerance * (1 + jnp.abs(current[entry]).max())) & (taken < _NEWTON_STEPS)
+        return (moved > tolerance * (1 + jnp.abs(current).max())) & (taken < _NEWTON_STEPS)
 
-    def go(state: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+    def go(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         current, _, taken = state
-        after = body(taken, current)
-        return after, jnp.abs(after[entry] - current[entry]).max(), taken + 1
+        after = improve(current)
+        return after, jnp.abs(after - current).max(), taken + 1
 
-    infinite = jnp.full((), jnp.inf, start[entry].dtype)
-    return jax.lax.while_loop(unfinished, go, (start, infinite, jnp.zeros((), int)))[0][entry]
+    infinite = jnp.full((), jnp.inf, start.dtype)
+    return jax.lax.while_loop(unfinished, go, (start, infinite, jnp.zeros((), int)))[0]
 
 
 LOSSES: dict[str, type[Loss]] = {"squared": Squared, "logistic": Logistic, "softmax": Softmax}

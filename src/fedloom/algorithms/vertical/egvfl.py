@@ -20,7 +20,8 @@ Paper            here                     Paper           here
 gamma            step                     x_i             SaddleParty.share
 z, y             SaddleHub.slack, price   beta            Scale.beta
 
-The listing is missing from the text; it is rebuilt from the proof of its Theorem 2.2.
+Differs from the paper: the text has no listing; this one is rebuilt from the proof of its Theorem
+2.2.
 """
 
 from typing import Any, ClassVar

@@ -10,7 +10,7 @@ Beznosikov et al., Algorithm 9: the saddle of EGVFL plus (rho/2) |sum_i A_i x_i 
 
     step = (1/4) min{1, 1/rho, 1/sqrt(Lm), 1/sqrt(rho Lm), 1/(rho Lm), 1/L_r, 1/L_l}
 
-Differs from the print: its second half-step takes the penalty at the old point, while its proof,
+Differs from the paper: its second half-step takes the penalty at the old point, while its proof,
 and extragradient, take the whole operator at the half-point. And where it sends y and v, the hub
 here sends y + rho v, which is all that a party uses: half of the bytes.
 """

@@ -11,6 +11,9 @@ Beznosikov et al., Algorithm 2. The common part is in `references`; here
 
 p defaults to the part of a full vector that a compressed one takes. The proof needs p <= 1/2. With
 a shared seed, indices cost nothing: both ends fold the iteration into a seed that the opening sent.
+
+Differs from the paper: one exchange in full comes before the first iteration, without which the
+references are unknown; and references may move to the newer points.
 """
 
 from typing import Any, ClassVar
@@ -27,11 +30,12 @@ from fedloom.algorithms.vertical.references import (
 )
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
-from fedloom.operators.compressors import Unbiased
-from fedloom.parameters import instance_of, param
+from fedloom.operators.compressors import RandK, Unbiased
+from fedloom.parameters import Rule, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
+_unbiased = Rule(lambda v: isinstance(v, Unbiased), "an unbiased compressor", RandK(25))
 
 
 @algorithm
@@ -40,7 +44,7 @@ class EGVFLCompressed(Algorithm):
 
     takes: ClassVar[str] = "vertical"
 
-    compressor: Unbiased = param(instance_of(Unbiased), "the unbiased compressor Q")
+    compressor: Unbiased = param(_unbiased, "the compressor Q")
     refresh: float | None = references.refresh_param()
     reference: str = references.reference_param()
     step: float | None = scaling.step_param()

@@ -11,8 +11,9 @@ Beznosikov et al., Algorithm 5. The common part is in `references`; here
     own = max_i lam_max(A_i'A_i) where parties draw rows apart, 0 where they draw alike
 
 K = ceil(rows per cent of s), K_i = ceil(columns per cent of d_i), without replacement. p defaults
-to the cost of an iteration as a part of that of full products. The print takes one row and one
-column, with the factors s and d_i.
+to the cost of an iteration as a part of that of full products.
+
+Differs from the paper: it takes one row and one column, with the factors s and d_i.
 """
 
 import math
@@ -26,16 +27,11 @@ from fedloom.algorithms.vertical import references, scaling
 from fedloom.algorithms.vertical.references import UP, ReferenceHub, ReferenceParty, common_key
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
-from fedloom.operators.compressors import RandK, Sample
-from fedloom.parameters import Rule, flag, param
+from fedloom.operators.compressors import PER_CENT, RandK, Sample
+from fedloom.parameters import flag, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
-_portion = Rule(
-    lambda v: isinstance(v, int) and not isinstance(v, bool) and 1 <= v <= 100,
-    "a whole number from 1 to 100",
-    10,
-)
 
 
 def some_columns(f: Any, y: Array, key: Array, per_cent: int) -> Array:
@@ -53,8 +49,8 @@ class EGVFLCoordinate(Algorithm):
 
     takes: ClassVar[str] = "vertical"
 
-    rows: int = param(_portion, "rows in a hundred of which a party computes its product")
-    columns: int = param(_portion, "columns in a hundred of which it computes the adjoint one")
+    rows: int = param(PER_CENT, "rows in a hundred of which a party computes its product")
+    columns: int = param(PER_CENT, "columns in a hundred of which it computes the adjoint one")
     shared: bool = param(flag, "whether all parties draw the same rows", default=True)
     refresh: float | None = references.refresh_param()
     reference: str = references.reference_param()

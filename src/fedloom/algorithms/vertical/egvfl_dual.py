@@ -10,6 +10,8 @@ Beznosikov et al., Algorithm 10, for  min_x max_y  -l*(y, b) + sum_i r_i(x_i) + 
 
 It needs a loss whose conjugate l* is smooth: the squared one, l*(y) = |y|^2/2 + b'y. There is no
 beta-trick: scaling moves both constants the same way.
+
+Differs from the paper: in nothing; the printed sign of the price step is right.
 """
 
 from typing import Any, ClassVar, NamedTuple

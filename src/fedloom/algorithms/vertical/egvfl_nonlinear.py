@@ -4,9 +4,11 @@ Beznosikov et al., Algorithm 7. A_i x_i becomes g_i(A_i, w_i) x_i, with the netw
 
     as in EGVFL, and in both half-steps   w_i <- w_i - step grad_w y'g_i(A_i, w_i) x_i
 
-Head x_i and arrays w_i are one vector here, so both steps are one step with the gradient of
-y'g_i(A_i, w_i) x_i, by a Jacobian-transpose product. The problem is no longer convex-concave: there
-is no guarantee and no step by theory. Without a network in the problem this is EGVFL itself.
+The problem is no longer convex-concave: there is no guarantee and no step by theory. Without a
+network in the problem this is EGVFL itself.
+
+Differs from the paper: head x_i and arrays w_i are one vector here, so both steps are one step with
+the gradient of y'g_i(A_i, w_i) x_i, by a Jacobian-transpose product.
 """
 
 from typing import Any, ClassVar

@@ -11,9 +11,11 @@ Beznosikov et al., Algorithm 8.
 
     step = (1/sqrt 2) min{1, 1/sqrt(Lm)},  Lm = lam_max(A'A)
 
-r_i holds both the problem's l2 and its regulariser. Line 9 of the print sends step A_i xh_i and
-line 12 multiplies by the step again; here it is applied once. With the beta-trick,
-beta = 1/sqrt(Lm) makes the step 1/sqrt(2): nothing else bounds it.
+r_i holds both the problem's l2 and its regulariser. With the beta-trick, beta = 1/sqrt(Lm) makes
+the step 1/sqrt(2): nothing else bounds it.
+
+Differs from the paper: its line 9 sends step A_i xh_i, and line 12 multiplies by the step again;
+here it is applied once. The paper gives no beta for this method; the one above is chosen here.
 """
 
 from typing import Any, ClassVar

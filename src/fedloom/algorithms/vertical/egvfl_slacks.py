@@ -9,7 +9,7 @@ Beznosikov et al., Algorithm 6, for  l(sum_i z_i, b) + sum_i r_i(x_i) + sum_i y_
 
     step = (1/2) min{1, 1/sqrt(max_i lam_max(A_i'A_i)), 1/L_r, 1/(n L_l)}
 
-Differs from the print: there the hub keeps all z_i and y_i, and party i sends A_i x_i for y_i. Here
+Differs from the paper: there the hub keeps all z_i and y_i, and party i sends A_i x_i for y_i. Here
 each party keeps its own and sends z_i for grad l: the same numbers, the same bytes, and not even
 its products leave a party. The beta-trick takes beta = (n L_l)^(1/3) / (max_i lam_max)^(1/6).
 """

@@ -11,6 +11,9 @@ Boyd et al. 2011, section 8.3, in scaled form; P = (1/n) sum_i A_i x_i, n partie
 The z-step is the proximal map of the loss, so rho u = grad l(n z) after it. A party keeps the
 eigenvectors of A_i'A_i, so its step is exact and costs two small products where r_i is the l2
 penalty alone; with a regulariser it takes `inner_steps` accelerated proximal gradient steps.
+
+Differs from the paper: Beznosikov et al. assume inner gradient solves for both steps; here the
+hub's is the exact proximal map and the party's exact where it can be.
 """
 
 from typing import Any, ClassVar, NamedTuple

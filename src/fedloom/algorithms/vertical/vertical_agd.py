@@ -8,6 +8,9 @@ party     xn_i = v_i - step (A_i'slope + grad r_i(v_i))
 
 step = 1/L,  momentum = (sqrt L - sqrt mu) / (sqrt L + sqrt mu),  L = L_l lam_max(A'A) + L_r,
 mu = the problem's l2
+
+Differs from the paper: the penalty is (l2 / 2) |x|^2, to which its constants belong, where the
+experiments of Beznosikov et al. write lam |x|^2.
 """
 
 from typing import Any, ClassVar, NamedTuple

@@ -6,6 +6,9 @@
     step = 1/L,  L = L_l lam_max(A'A) + L_r
 
 Down and up one number a row; the product at the new point serves the next iteration.
+
+Differs from the paper: the penalty is (l2 / 2) |x|^2, to which its constants belong, where the
+experiments of Beznosikov et al. write lam |x|^2.
 """
 
 from typing import Any, ClassVar, NamedTuple

@@ -1,0 +1,102 @@
+"""Compressors: what they keep, what they lose, what they send."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom import draws
+from fedloom.algorithms import Compressed, FedAvg
+from fedloom.engines.in_process import InProcess
+from fedloom.operators.compressors import (
+    Identity,
+    LowRank,
+    Natural,
+    RandK,
+    RandomRounding,
+    TopK,
+)
+
+V = jnp.asarray(np.random.default_rng(0).normal(size=30).astype(np.float32))
+UNBIASED = [Identity(), RandK(25), RandK(25, shared=False), RandomRounding(3), RandomRounding(40)]
+UNBIASED += [Natural()]
+WIRE = {  # bytes for 30 numbers of 4 bytes
+    Identity(): 120,
+    RandK(25): 8 * 4,
+    RandK(25, shared=False): 8 * 4 + 8,  # and the key
+    TopK(25): 8 * (4 + 4),
+    RandomRounding(7): 4 + 15,  # the norm, and half a byte each
+    RandomRounding(40): 4 + 30,
+    Natural(): 30 + 4,  # an exponent each, and the signs
+    LowRank(2): (5 + 6) * 2 * 4,
+}
+
+
+def through(q, v, key):
+    """What the receiver reads; with a shared key it draws along."""
+    return q.restore(q.compress(v, key), v, key if q.shared else None)
+
+
+@pytest.mark.parametrize("q", UNBIASED, ids=repr)
+def test_the_mean_is_the_vector_and_the_second_moment_is_bounded(q):
+    keys = jax.random.split(draws.key(1), 4000)
+    images = np.asarray(jax.jit(jax.vmap(lambda k: through(q, V, k)))(keys), float)
+    spread = images.std(0) / np.sqrt(len(keys))
+    assert (np.abs(images.mean(0) - V) <= 5 * spread + 1e-6).all()
+    second = (images**2).sum(1).mean() / float(V @ V)
+    assert second <= q.omega(V) * 1.03
+
+
+@pytest.mark.parametrize("c", [TopK(25), LowRank(2)], ids=repr)
+def test_biased_ones_contract_as_stated(c):
+    keys = jax.random.split(draws.key(2), 200)
+    vectors = jax.vmap(lambda k: jax.random.normal(k, (5, 6)))(keys)
+    images = jax.vmap(lambda v, k: through(c, v, k))(vectors, keys)
+    lost = ((images - vectors) ** 2).sum((1, 2)) / (vectors**2).sum((1, 2))
+    assert lost.mean() <= 1 - 1 / c.delta(V)
+    assert lost.max() < 1
+
+
+def test_topk_keeps_the_largest():
+    kept = np.flatnonzero(np.asarray(through(TopK(10), V, draws.key(0))))
+    assert set(kept) == set(np.argsort(-np.abs(V))[:3].tolist())
+
+
+@pytest.mark.parametrize(("q", "size"), WIRE.items(), ids=map(repr, WIRE))
+def test_bytes_are_what_is_sent(q, size):
+    assert q.wire_bytes(V) == size
+    arrays = jax.tree.leaves(q.compress(V, draws.key(0)))
+    assert sum(np.asarray(array).nbytes for array in arrays) == size
+
+
+@pytest.mark.parametrize("q", [Natural(), RandomRounding(7), RandK(50, shared=False)], ids=repr)
+def test_zero_stays_zero(q):
+    assert not np.asarray(through(q, jnp.zeros(7), draws.key(0))).any()
+
+
+def test_any_compressor_wraps_a_horizontal_method_on_both_engines(double):
+    rng = np.random.default_rng(5)
+    rows = [(rng.normal(size=(9, 16)), rng.integers(0, 2, 9)) for _ in range(3)]
+    clients, problem = fl.data.from_arrays(rows), fl.problems.Logistic(l2=0.1)
+    plain = FedAvg(lr=0.2, local_steps=2)
+    options = {"rounds": 3, "batch_size": None, "precision": "float64"}
+    whole = fl.simulate(plain, problem, clients, **options)
+    same = fl.simulate(Compressed(plain, Identity()), problem, clients, **options)
+    np.testing.assert_array_equal(whole.model, same.model)
+    for q in (RandK(25, shared=False), RandomRounding(7)):
+        wrapped = Compressed(plain, q)
+        got = fl.simulate(wrapped, problem, clients, **options)
+        network = InProcess(wrapped, problem, clients, batch_size=None, precision="float64")
+        for _ in range(3):
+            network.step()
+        np.testing.assert_allclose(got.model, network.hub.model, rtol=1e-12, atol=1e-12)
+        like = jax.ShapeDtypeStruct((16,), "float64")
+        assert got.final["bytes_up"] == network.bytes_up == 3 * 3 * q.wire_bytes(like)
+        assert got.final["bytes_down"] == whole.final["bytes_down"]
+        assert not np.array_equal(got.model, whole.model)
+
+
+def test_a_shared_seed_needs_someone_to_share_it():
+    with pytest.raises(fl.FedloomError, match="shared=False"):
+        Compressed(FedAvg(lr=0.1), RandK(10))

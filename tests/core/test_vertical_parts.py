@@ -1,0 +1,114 @@
+"""What vertical learning stands on: blocks of columns, losses, metrics, joint prediction."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+
+import fedloom as fl
+from fedloom.algorithms import EGVFL, FedAvg
+from fedloom.operators.blocks import Dense, Sparse, block
+from fedloom.problems.losses import LOSSES
+
+
+def long_tailed(rows=300, width=40):
+    """A sparse matrix with empty rows and columns, and one column of many chunks."""
+    a = random_array((rows, width), density=0.02, rng=np.random.default_rng(0)).toarray()
+    a[:, 3], a[5], a[:, 7] = np.arange(rows) % 3, 0, 0
+    return csr_array(a)
+
+
+def test_sparse_products_are_scipys(double):
+    a = long_tailed()
+    made = block(a, "float64")
+    assert isinstance(made, Sparse)
+    rng = np.random.default_rng(1)
+    for tail in ((), (3,)):
+        x, y = rng.normal(size=(40, *tail)), rng.normal(size=(300, *tail))
+        np.testing.assert_allclose(made.forward(jnp.asarray(x)), a @ x, atol=1e-12)
+        np.testing.assert_allclose(made.adjoint(jnp.asarray(y)), a.T @ y, atol=1e-12)
+    some = np.array([7, 0, 299])
+    np.testing.assert_allclose(
+        made.some_rows(some).forward(jnp.ones(40)), a[some].sum(1), atol=1e-12
+    )
+    columns = np.array([3, 7])
+    np.testing.assert_allclose(
+        made.some_of_adjoint(columns, jnp.ones(300)), a.sum(0)[columns], atol=1e-12
+    )
+    np.testing.assert_array_equal(made.matrix(), a.toarray())
+
+
+def test_a_sparse_block_takes_the_room_of_its_nonzeros():
+    a = csr_array((np.ones(5000), (np.arange(5000), np.arange(5000))), shape=(5000, 5000))
+    made = block(a, "float32")
+    assert sum(leaf.nbytes for leaf in jax.tree.leaves(made)) < 4 * a.nnz * 4 * 64
+    assert isinstance(block(np.eye(3), "float32"), Dense)
+    assert isinstance(block(csr_array(np.eye(3)), "float32"), Dense)  # a third is nonzero
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("step", [0.3, 40.0])
+def test_gradients_and_proximal_maps(name, step, double):
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 3, 12) if name == "softmax" else rng.choice([-1.0, 1.0], 12)
+    loss = LOSSES[name](labels, 3, "float64", weight=0.7)
+    v = 5 * rng.normal(size=loss.zeros().shape)
+    np.testing.assert_allclose(loss.grad(v), jax.grad(loss.value)(v), atol=1e-12)
+    z = loss.prox(jnp.asarray(v), step)
+    np.testing.assert_allclose((z - v) / step + loss.grad(z), 0, atol=1e-11)
+    scaled = loss.scaled(1.7)
+    z = scaled.prox(jnp.asarray(v), step)
+    np.testing.assert_allclose((z - v) / step + scaled.grad(z), 0, atol=1e-11)
+    curvature = jax.jacfwd(loss.grad)(jnp.asarray(v)).reshape(v.size, v.size)
+    assert np.linalg.eigvalsh(curvature)[-1] <= loss.smoothness + 1e-12
+    if name == "squared":
+        np.testing.assert_allclose(loss.grad(loss.conjugate_grad(jnp.asarray(v))), v, atol=1e-12)
+    else:
+        with pytest.raises(fl.FedloomError, match="smooth conjugate"):
+            loss.conjugate_grad(v)
+
+
+def test_shares_lie_with_their_parties_and_predict_together(tmp_path):
+    iris = fl.data.load("iris")
+    parties = fl.data.partition(
+        iris, "features", parties=3, standardise=True, test_fraction=0.2, seed=1
+    )
+    assert parties.widths == (2, 1, 1) and parties.rows == 120
+    problem = fl.problems.Vertical(loss="softmax", l2=0.1)
+    result = fl.simulate(
+        EGVFL(step=0.05),
+        problem,
+        parties,
+        rounds=400,
+        metrics=("accuracy", "objective", "residual"),
+    )
+    assert result.final["objective"] < 1.2 * fl.reference(problem, parties).value
+    assert list(result.clients["client"]) == list(parties.names)
+    assert list(result.clients["features"]) == [2, 1, 1]
+    fl.save_shares(result, tmp_path)
+    assert sorted(path.parent.name for path in tmp_path.glob("*/share.safetensors")) == sorted(
+        parties.names
+    )
+    held_out = dict(zip(parties.names, parties.test_features, strict=True))
+    scores = fl.predict(problem, held_out, tmp_path)
+    accuracy = np.mean(scores.argmax(1) == parties.test_y)
+    assert accuracy == pytest.approx(result.final["accuracy"])
+    with pytest.raises(fl.FedloomError, match="share has"):
+        wrong = held_out | {"party 0": held_out["party 1"]}
+        fl.predict(problem, wrong, tmp_path)
+
+
+def test_problems_and_holders_must_fit():
+    parties = fl.data.from_parties([np.ones((4, 1)), np.ones((4, 2))], np.arange(4.0))
+    clients = fl.data.from_arrays([(np.ones((4, 1)), np.arange(4.0))])
+    with pytest.raises(fl.FedloomError, match="parties with columns"):
+        fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(), clients)
+    with pytest.raises(fl.FedloomError, match="need a vertical problem"):
+        fl.simulate(FedAvg(lr=0.1), fl.problems.LeastSquares(), parties)
+    with pytest.raises(fl.FedloomError, match="2 classes"):
+        fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(loss="logistic"), parties)
+    with pytest.raises(fl.FedloomError, match="takes no regulariser"):
+        fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(regulariser=fl.problems.L1(1)), parties)
+    with pytest.raises(fl.FedloomError, match="metrics must be among"):
+        fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(), parties, metrics=("speed",))

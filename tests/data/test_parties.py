@@ -1,0 +1,74 @@
+"""Columns over parties, and the alignment of their rows."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, issparse
+
+import fedloom as fl
+from fedloom.data.dataset import Dataset
+
+IDS = {"bank": [7, 3, 9, 4], "shop": [4, 9, 1, 7, 8], "phone": [9, 5, 7, 4]}
+PACKAGE = "private_set_intersection"
+PRIVATE = bool(importlib.util.find_spec(PACKAGE)) and bool(
+    importlib.util.find_spec(f"{PACKAGE}.python")
+)
+
+
+def test_columns_are_divided_and_sparse_ones_stay_sparse():
+    x = csr_array(np.eye(6))
+    dataset = Dataset("eye", x, np.arange(6) % 2, np.array([0, 1]))
+    parties = fl.data.partition(dataset, "features", parties=4, test_fraction=0.5, seed=3)
+    assert parties.widths == (2, 2, 1, 1) and parties.rows == 3 and parties.classes == 2
+    assert all(issparse(block) for block in parties.features)
+    trained = np.hstack([block.toarray() for block in parties.features])
+    tested = np.hstack([block.toarray() for block in parties.test_features])
+    assert sorted(np.vstack([trained, tested]).argmax(1)) == list(range(6))
+    turned = parties.in_order((3, 1, 0, 2))
+    assert turned.widths == (1, 2, 2, 1) and turned.names[0] == "party 3"
+
+
+def test_each_party_scales_its_own_columns():
+    wine = fl.data.load("wine")
+    parties = fl.data.partition(wine, fl.data.ByFeatures(3, standardise=True))
+    for block in parties.features:
+        np.testing.assert_allclose(block.mean(0), 0, atol=1e-12)
+        np.testing.assert_allclose(block.std(0), 1, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("features", "y", "words"),
+    [
+        ([], [1, 2], "at least one"),
+        ([np.ones((3, 1))], [1, 2], r"\(2, d\)"),
+        ([np.ones((2, 0))], [1, 2], "d >= 1"),
+    ],
+)
+def test_misfits_are_refused(features, y, words):
+    with pytest.raises(fl.FedloomError, match=words):
+        fl.data.from_parties(features, y)
+
+
+@pytest.mark.parametrize("how", ["plain", "private"])
+def test_parties_are_joined_on_their_ids(how):
+    if how == "private" and not PRIVATE:
+        pytest.skip("the psi extra (openmined-psi) is not installed")
+    aligned = fl.data.align(IDS, how=how)
+    assert aligned.size == 3 and list(aligned.ids) == [7, 9, 4]
+    for name, column in IDS.items():
+        assert [column[row] for row in aligned.rows[name]] == [7, 9, 4]
+    assert aligned.dropped == {"bank": 1, "shop": 2, "phone": 1}
+    assert "3 people" in aligned.report() and "2 rows of shop" in aligned.report()
+
+
+def test_ids_must_be_distinct_and_shared():
+    with pytest.raises(fl.FedloomError, match="occur once"):
+        fl.data.align({"a": [1, 1], "b": [1]}, how="plain")
+    with pytest.raises(fl.FedloomError, match="no id in common"):
+        fl.data.align({"a": [1], "b": [2]}, how="plain")
+    with pytest.raises(fl.FedloomError, match="at least two"):
+        fl.data.align({"a": [1]}, how="plain")
+    if not PRIVATE:
+        with pytest.raises(fl.FedloomError, match=r"fedloom\[psi\]"):
+            fl.data.align(IDS)
