@@ -144,6 +144,8 @@ class _Run:
             "seed": seed,
             "precision": precision,
         }
+        if problem.kind == "saddle":
+            self.about["dual"] = algorithm.dual
 
     def know(self, optimum: Any) -> None:
         """Choose the metrics; those of a known optimum need its vector and value."""

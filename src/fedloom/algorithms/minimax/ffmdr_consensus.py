@@ -21,6 +21,7 @@ iterations that the local solver spent.
 
 from typing import Any, ClassVar, NamedTuple
 
+from fedloom.algorithms.minimax.ffmdr import Effort, Moved
 from fedloom.algorithms.minimax.inner import Solver
 from fedloom.algorithms.minimax.point import (
     Point,
@@ -51,19 +52,6 @@ class ConsensusClient(NamedTuple):
 
     centre: Point
     point: Point
-
-
-class Moved(NamedTuple):
-    """How a client's reflected point changed, and what that cost."""
-
-    change: Point
-    iterations: Array
-
-
-class Effort(NamedTuple):
-    """The iterations that each client's solver spent in this round; 0 where it was absent."""
-
-    iterations: Array
 
 
 @algorithm
