@@ -74,6 +74,8 @@ class Simulation:
             "precision": precision,
             **privacy.statement(algorithm),
         }
+        if problem.kind == "saddle":
+            self.about["dual"] = algorithm.dual
         preparation = getattr(clients, "preparation", None)
         if preparation is not None:
             self.about["preparation"] = preparation.as_dict()

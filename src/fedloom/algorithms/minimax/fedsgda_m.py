@@ -77,7 +77,9 @@ class FedSGDAM(Algorithm):
     def look(self, client: tuple[()], point: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
         """Gradients over all rows."""
         gx, gy = f.full_grads(*point)
-        return client, Point(gx + f.subgradient(point.x) if self._sub() else gx, gy)
+        if self.regularise == "subgradient":
+            gx = gx + f.subgradient(point.x)
+        return client, Point(gx, gy)
 
     def train(self, client: tuple[()], start: Moving, f: Any, key: Array, /) -> tuple[Any, Moving]:
         """Tau steps with recursive momentum; the reply is the change of point and direction."""
@@ -99,6 +101,3 @@ class FedSGDAM(Algorithm):
     def model(self, hub: Moving, fed: Any, /) -> Array:
         """The primal block."""
         return hub.point.x
-
-    def _sub(self) -> bool:
-        return self.regularise == "subgradient"

@@ -59,7 +59,7 @@ class FFMDRClient(NamedTuple):
 class Moved(NamedTuple):
     """How a client's reflected point changed, and what that cost."""
 
-    change: Array
+    change: Any
     iterations: Array
 
 

@@ -5,11 +5,14 @@ FFMDR, with its resolvent and its consensus on both blocks: an extension that so
     start       x_i = w_i = zt_i = z0,  e_i = y_i = yt_i = y0, for every client
     hub         z = prox_{beta g}(sum_i a_i zt_i),  v = sum_i a_i yt_i,  to those that take part
     client i    x_i <- x_i + z - w_i;   e_i <- e_i + v - y_i
-                (w_i, y_i) ~ saddle of  f_i(w, y) + (|w - x_i|^2 - |y - e_i|^2) / (2 beta)
+                (w_i, y_i) ~ saddle of  f_i(w, y) + |w - x_i|^2 / (2 beta)
+                                                  - |y - e_i|^2 / (2 dual_beta)
                 zt_i <- 2 w_i - x_i;  yt_i <- 2 y_i - e_i;  sends both changes
 
 This is the splitting of two monotone operators, (grad_x f, -grad_y f) and the subdifferential of g
-with consensus. It is sound where f_i is convex in x and concave in y, as AUC with linear scores is.
+with consensus, in a metric that scales the two blocks by beta and dual_beta; a dual_beta far below
+beta can save most of the rounds. It is sound where f_i is convex in x and concave in y, as AUC with
+linear scores is.
 
 Differs from FFMDR's paper: there the dual stays with the client, and what is solved is SEP. As in
 FFMDR, absent clients keep contributing, means carry the problem's weights, and a reply tells the
@@ -18,6 +21,7 @@ iterations that the local solver spent.
 
 from typing import Any, ClassVar, NamedTuple
 
+from fedloom.algorithms.minimax.ffmdr import Effort, Moved
 from fedloom.algorithms.minimax.inner import Solver
 from fedloom.algorithms.minimax.point import (
     Point,
@@ -50,19 +54,6 @@ class ConsensusClient(NamedTuple):
     point: Point
 
 
-class Moved(NamedTuple):
-    """How a client's reflected point changed, and what that cost."""
-
-    change: Point
-    iterations: Array
-
-
-class Effort(NamedTuple):
-    """The iterations that each client's solver spent in this round; 0 where it was absent."""
-
-    iterations: Array
-
-
 @algorithm
 class FFMDRConsensus(Algorithm):
     """Douglas-Rachford splitting for saddle problems, one dual for all."""
@@ -72,6 +63,9 @@ class FFMDRConsensus(Algorithm):
 
     beta: float = param(positive, "parameter of the proximal maps of f_i and g")
     solver: Solver = param(instance_of(Solver), "how a client solves its local saddle problem")
+    dual_beta: float | None = param(
+        positive.or_none("beta"), "parameter of the proximal map in the dual block", default=None
+    )
     cohort: int | None = cohort_param()
     attendance: float | tuple[float, ...] | None = attendance_param()
 
@@ -111,7 +105,8 @@ class FFMDRConsensus(Algorithm):
     ) -> tuple[ConsensusClient, Moved]:
         """A new centre, the saddle near it, and the change of the reflected point."""
         centre = plus(client.centre, minus(common, client.point))
-        r = Resolvent(f, centre, Point(1 / self.beta, 1 / self.beta))
+        dual_beta = self.beta if self.dual_beta is None else self.dual_beta
+        r = Resolvent(f, centre, Point(1 / self.beta, 1 / dual_beta))
         point, iterations = self.solver.solve(r, client.point, key)
         reflected = minus(plus(point, point), centre)
         before = minus(plus(client.point, client.point), client.centre)
