@@ -143,6 +143,7 @@ class Algorithm:
     __parametrised__: ClassVar[bool] = True
     takes: ClassVar[str] = "smooth"  # the kind of problem that the method is for
     takes_regulariser: ClassVar[bool] = False  # whether the method heeds the problem's g
+    finite: ClassVar[bool] = True  # whether a message with NaN or infinity is refused on a network
 
     def init_hub(self, fed: Any, key: Array, /) -> Tree:
         """The hub's state before the first round."""
