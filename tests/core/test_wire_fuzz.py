@@ -98,7 +98,9 @@ def test_a_hundred_thousand_damaged_messages():
     tracemalloc.stop()
     assert count == MESSAGES
     assert 0 < accepted < MESSAGES // 10  # a changed number is a number; nothing else gets through
-    assert peak < 20 * PORTION * len(BASE)  # a portion of messages, and nothing that a lie asked for
+    assert peak < 20 * PORTION * len(
+        BASE
+    )  # a portion of messages, and nothing that a lie asked for
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

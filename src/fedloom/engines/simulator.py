@@ -81,7 +81,7 @@ def simulate(
     check("simulate", "seed", seed, _seed)
     check("simulate", "eval_every", eval_every, at_least(1))
     check("simulate", "precision", precision, one_of("float32", "float64"))
-    _keep_compiled_programs()
+    keep_compiled_programs()
     with jax.enable_x64(precision == "float64"):
         run = _Run(algorithm, problem, clients, batch_size, seed, metrics, precision, devices)
         run.know(optimum)
@@ -123,7 +123,7 @@ class _Run:
         self.clients = clients
         self.metrics = metrics
         self.root = keys.root(seed)
-        _check_fit(algorithm, problem)
+        check_fit(algorithm, problem)
         federation = assemble(problem, clients, batch_size, precision)
         self.plan = plan_for(federation, devices)
         self.federation = place(federation, self.plan)
@@ -293,7 +293,8 @@ class _Run:
         self.bytes_up += int(up @ messages)
 
 
-def _check_fit(algorithm: Algorithm, problem: Problem) -> None:
+def check_fit(algorithm: Algorithm, problem: Problem) -> None:
+    """Raise ParameterError where a method is not for this kind of problem."""
     if algorithm.takes != problem.kind:
         raise ParameterError(
             f"{type(algorithm).__name__} is for {algorithm.takes} problems, and "
@@ -339,7 +340,7 @@ def place(tree: Tree, plan: Plan) -> Tree:
     return jax.tree.map(put, tree)
 
 
-def _keep_compiled_programs() -> None:
+def keep_compiled_programs() -> None:
     """Keep compiled programs on disk, so that the next process starts at once.
 
     A cache directory that the user has set stays; FEDLOOM_CACHE names another, or "off".

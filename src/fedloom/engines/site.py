@@ -83,7 +83,7 @@ class Site:
     def answer(self, letter: Letter) -> Tree:
         """The arrays of the reply."""
         expected = self._expected(letter)
-        before = self._state_after(letter.after)
+        before = self.state_after(letter.after)
         message = wire.decode(letter.body, expected.message, finite=self.algorithm.finite)
         key = keys.client(self.root, letter.round, letter.exchange, self.id)
         state, reply = _perform(
@@ -111,7 +111,8 @@ class Site:
     def _keeps_state(self) -> bool:
         return bool(jax.tree.leaves(self.first))
 
-    def _state_after(self, tag: Tag | None) -> Tree:
+    def state_after(self, tag: Tag | None) -> Tree:
+        """The state after an exchange; a fresh one where none is named."""
         if tag is None or not self._keeps_state:
             return self.first
         if tag not in self.states:

@@ -6,6 +6,7 @@
     [algorithm]    key, and its parameters: how; [[algorithm]] several times to compare methods
     [run]          rounds, batch size, seed, ...
     [compare]      seeds, metric, target, ...
+    [federation]   sites, quorum, timeout, ...: where the run is submitted to real sites
 
 The data named "synthetic" are made, not read, and come with their division over clients.
 """
@@ -20,11 +21,20 @@ from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.hints import closest
-from fedloom.parameters import Rule, anything, at_least, flag, one_of, param, parametrised
+from fedloom.parameters import (
+    Rule,
+    anything,
+    at_least,
+    flag,
+    one_of,
+    param,
+    parametrised,
+    positive,
+)
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
-_TABLES = ("data", "partition", "problem", "algorithm", "run", "compare")
+_TABLES = ("data", "partition", "problem", "algorithm", "run", "compare", "federation")
 _NEEDED = ("data", "problem", "algorithm")
 _MADE = "synthetic"
 _batch_rule = Rule(
@@ -63,6 +73,27 @@ class CompareSettings:
     title: str = param(anything, "title of the picture", default="")
 
 
+@parametrised
+class FederationSettings:
+    """How a run over real sites is led."""
+
+    sites: tuple[str, ...] | None = param(
+        anything, "names of the sites; none: all that are connected", default=None
+    )
+    min_sites: int | None = param(
+        at_least(1).or_none("all of them"),
+        "sites with fewer of which the run pauses",
+        default=None,
+    )
+    timeout: float = param(positive, "seconds after which a silent site is left out", default=120.0)
+    fresh_if_stale: bool = param(
+        flag, "whether a site that lost its state may start afresh", default=False
+    )
+    secure_aggregation: bool = param(
+        flag, "whether the hub learns sums of replies only", default=False
+    )
+
+
 class Settings(NamedTuple):
     """A settings file, read and checked; data are loaded when they are asked for."""
 
@@ -72,6 +103,7 @@ class Settings(NamedTuple):
     problem: Problem
     run: RunSettings
     compare: CompareSettings
+    federation: FederationSettings
 
     @property
     def algorithm(self) -> Algorithm:
@@ -137,6 +169,7 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
         building.problem(tables["problem"], place / "problem"),
         building.construct(RunSettings, tables.get("run", {}), place / "run"),
         building.construct(CompareSettings, tables.get("compare", {}), place / "compare"),
+        building.construct(FederationSettings, tables.get("federation", {}), place / "federation"),
     )
 
 
