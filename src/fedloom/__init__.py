@@ -10,6 +10,7 @@ print(result.history)
 """
 
 from fedloom import algorithms, data, models, problems
+from fedloom.engines.flare.federating import federate
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
 from fedloom.engines.simulator import simulate
@@ -26,6 +27,7 @@ __all__ = [
     "algorithms",
     "compare",
     "data",
+    "federate",
     "load",
     "models",
     "problems",

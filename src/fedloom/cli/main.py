@@ -11,9 +11,24 @@ import sys
 from collections.abc import Sequence
 
 import fedloom
-from fedloom.cli import compare, demo, explain, listing, reproduce, run
+from fedloom.cli import (
+    compare,
+    demo,
+    explain,
+    listing,
+    provision,
+    reproduce,
+    run,
+    serve,
+    submit,
+    try_federation,
+)
 from fedloom.errors import DivergedError, FedloomError
 
+_VERBS = (
+    *(run, compare, reproduce, listing, explain, demo),
+    *(provision, serve, submit, try_federation),
+)
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -24,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedloom {fedloom.__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for module in (run, compare, reproduce, listing, explain, demo):
+    for module in _VERBS:
         module.add(verbs)
     return top
 

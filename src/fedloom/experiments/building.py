@@ -94,6 +94,27 @@ def construct(cls: type, parameters: dict[str, Any], place: Place) -> Any:
         raise (place / error.parameter if error.parameter else place).error(str(error)) from error
 
 
+def table_of(registry: Registry, thing: Any, tag: str) -> dict[str, Any]:
+    """The table from which `build` would make this object again."""
+    key = next((key for key, cls in registry.items() if type(thing) is cls), None)
+    if key is None:
+        raise ParameterError(
+            f"{type(thing).__name__} has no key in settings files, so it cannot be sent to sites. "
+            f"Use one of {', '.join(registry)}."
+        )
+    fields = {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+    plain = {name: _plain(name, value) for name, value in fields.items()}
+    return {tag: key} | {name: value for name, value in plain.items() if value is not None}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name in _NESTED and isinstance(value, tuple):
+        return [table_of(_NESTED[name], part, "kind") for part in value]
+    if name in _NESTED and value is not None:
+        return table_of(_NESTED[name], value, "kind")
+    return list(value) if isinstance(value, tuple) else value
+
+
 def _value(name: str, value: Any, place: Place) -> Any:
     if name in _NESTED and isinstance(value, dict):
         return build(_NESTED[name], value, place, tag="kind")

@@ -14,13 +14,10 @@ from nvflare.collab import collab
 
 from fedloom.engines.flare.conductor import Call, Conductor, SiteError
 from fedloom.engines.flare.desk import Desk
-from fedloom.engines.flare.job import Job
+from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC, Job
 from fedloom.errors import FedloomError
 from fedloom.files import write_text
 
-OUTCOME = "outcome.json"
-RESULT = "result"
-TOPIC = "fedloom.status"
 _LINGER = 1.0  # seconds in which a follower may still see the last round
 log = logging.getLogger("fedloom")
 

@@ -120,6 +120,10 @@ class Sites:
                 self.lost.setdefault(name, time.time())
             return error
 
+    def close(self) -> None:
+        """Ask nobody any more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
     def check_quorum(self) -> None:
         """Raise TooFewError where too few sites are there."""
         if len(self.live) < self.min_sites:
@@ -198,6 +202,7 @@ class Conductor:
         return {
             "round": 0 if self.hub is None else self.hub.round,
             "rounds": self.settings.run.rounds,
+            "seconds": self.progress.seconds,
             "waiting": self.waiting,
             "lost": dict(self.sites.lost),
             "row": self.progress.rows[-1] if self.progress.rows else None,
@@ -219,6 +224,7 @@ class Conductor:
                 self._persist(self._open)
                 self._evaluate(())
             self._rounds()
+            self.sites.close()
             return self._result("done")
 
     def _gather(self, known: Facts | None) -> None:

@@ -17,6 +17,9 @@ CLASSES = (
     SERVER_CLASS,
     SITE_CLASS,
 )
+OUTCOME = "outcome.json"  # what a job leaves in its folder: how it ended,
+RESULT = "result"  # and what came of it
+TOPIC = "fedloom.status"  # under which a running job tells how it stands
 _SYNC_SECONDS = 60  # within which every site of a job must have started its part
 _NOT_SENT = ("partition", "compare")  # tables that concern a simulation only
 
@@ -47,6 +50,14 @@ def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
     """The job for a settings file; where the simulator finds data is nobody's business here."""
     tables = {name: table for name, table in settings.tables.items() if name not in _NOT_SENT}
     columns = {k: v for k, v in tables["data"].items() if k not in ("name", "path", "test")}
+    if "label" not in columns:
+        raise (settings.place / "data").error(
+            "needs label, the column that sites' tables have for it. Add label = ..."
+        )
+    if not isinstance(tables["algorithm"], dict):
+        raise (settings.place / "algorithm").error(
+            "a federation runs one method. Keep one of them."
+        )
     return Job(run, {**tables, "data": columns}, resume)
 
 

@@ -20,6 +20,15 @@ CONSOLE = "console.txt"
 # FLARE starts a timer thread for every reply, which lives as long as both together: by default 65
 # seconds, thousands of threads. The time is the window in which a lost packet is sent again.
 _STREAMING = {"streaming_retry_timeout": 2.0, "streaming_retry_wait": 1.0}
+# Nobody may send code or look into files. Who leads runs may submit, follow, end and fetch them.
+_LEADS = ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate", "app_command")
+_CLOSED = {"byoc": "none", "shell_commands": "none"}
+RIGHTS = {
+    "project_admin": {**dict.fromkeys(_LEADS, "any"), **_CLOSED},
+    "org_admin": {"manage_job": "o:submitter", "view": "any", "operate": "o:site", **_CLOSED},
+    "lead": {**dict.fromkeys(_LEADS, "any"), "manage_job": "n:submitter", **_CLOSED},
+    "member": {"view": "any", "app_command": "any", **_CLOSED},
+}
 _SILENT_SECONDS = 30  # after which the server no longer counts a silent site as connected
 _MODULES = {
     "server": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
@@ -47,21 +56,11 @@ def settle(kit: Kit) -> None:
                 component["args"]["uri_root"] = str(kit.path / "jobs")
             elif component["id"] == "job_scheduler":
                 component["args"]["max_jobs"] = 1
-    rights = json.loads((local / "authorization.json.default").read_text(encoding="utf-8"))
-    for role, right in rights["permissions"].items():
-        if isinstance(right, dict) and "byoc" in right:
-            right["byoc"] = "none"
-        elif role == "project_admin":
-            rights["permissions"][role] = {
-                "submit_job": "any", "clone_job": "any", "manage_job": "any",
-                "download_job": "any", "view": "any", "operate": "any",
-                "shell_commands": "none", "byoc": "none",
-            }  # fmt: skip
     logs = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
     logs["loggers"]["root"]["level"] = "WARNING"
     logs["loggers"]["fedloom"] = {"level": "INFO"}
     _write(local / "resources.json", resources)
-    _write(local / "authorization.json", rights)
+    _write(local / "authorization.json", {"format_version": "1.0", "permissions": RIGHTS})
     _write(local / "log_config.json", logs)
     _write(local / "comm_config.json", {"format_version": 2, **_STREAMING})
 
@@ -142,8 +141,7 @@ def await_port(kit: Kit, seconds: float = 30.0) -> None:
             return
         time.sleep(0.1)
     raise FederationError(
-        f"the server did not open port {port} within {seconds:g} s. "
-        f"{kit.path / CONSOLE} says why."
+        f"the server did not open port {port} within {seconds:g} s. {kit.path / CONSOLE} says why."
     )
 
 

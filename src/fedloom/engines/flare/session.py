@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fedloom.engines.flare.components import OUTCOME, RESULT, TOPIC
+from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC
 from fedloom.engines.flare.kits import Kit
 from fedloom.engines.result import Result, load
 from fedloom.errors import DivergedError, FederationError
