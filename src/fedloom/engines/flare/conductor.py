@@ -94,6 +94,10 @@ class Sites:
             }
         )
         self.check_quorum()
+        silent = [answer for answer in answers.values() if isinstance(answer, SiteError)]
+        refused = [answer for answer in silent if answer.kind == "RefusedError"]
+        if refused and len(silent) == len(letters):
+            raise FederationError(f"no site answers: {refused[0]}")
         return {id: _outcome(answers[self.names[id]]) for id in letters}
 
     def ask_each(
@@ -242,12 +246,8 @@ class Conductor:
         if known is not None:
             self.roster = Roster(**known)
             self.sites.min_sites = self.federation.min_sites or len(self.roster.names)
-        elif len(there) < self.sites.min_sites:
-            raise FederationError(
-                f"{len(there)} of {len(names)} sites take part, and the run needs "
-                f"{self.sites.min_sites}. " + " ".join(self.notes)
-            )
         else:
+            self._check_enough()
             self.roster = _roster(there)
         self.sites.names = self.roster.names
         for name in self.roster.names:
@@ -255,6 +255,16 @@ class Conductor:
                 self.sites.lost.setdefault(name, time.time())
         self.sites.greet = self._greet
         self._begin(list(there))
+        if known is None:
+            self._check_enough()
+
+    def _check_enough(self) -> None:
+        """At the start nobody is worth waiting for: who is not there now has said no."""
+        if len(self.sites.live) < self.sites.min_sites:
+            raise FederationError(
+                f"{len(self.sites.live)} of {len(self.sites.calls)} sites take part, and the run "
+                f"needs {self.sites.min_sites}. {' '.join(self.notes)}"
+            )
 
     def _begin(self, names: list[str]) -> None:
         facts = self.roster._asdict()
