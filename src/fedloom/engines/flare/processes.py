@@ -118,15 +118,18 @@ def stop(kit: Kit, patience: float = 3.0) -> None:
 @contextlib.contextmanager
 def running(*kits: Kit) -> Iterator[None]:
     """Servers and sites that run as long as the block does."""
+    started = []
     try:
         for kit in kits:
-            start(kit)
+            started.append(start(kit))
             if kit.role == "server":
                 await_port(kit)
         yield
     finally:
         for kit in reversed(kits):
             stop(kit)
+        for process in started:
+            process.wait()
 
 
 def await_port(kit: Kit, seconds: float = 30.0) -> None:
