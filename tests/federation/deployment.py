@@ -9,6 +9,7 @@ from fedloom.engines.flare import trial, watching
 from fedloom.engines.flare.processes import processes_of, start, stop
 
 METHODS = ("fedavg", "scaffold", "decoupled_prox", "drfa", "ffmdr", "quped", "egvfl")
+MAIN = (".server_train", ".client_train")  # the modules of the processes that a kit starts with
 PEOPLE = {"member@fedloom.local": "member"}
 
 
@@ -71,12 +72,16 @@ class Follower:
 
 def first_process(kit):
     """The process that `fedloom join` or `fedloom serve` started."""
-    return next(p for p in processes_of(kit) if any("_train" in part for part in p.cmdline()))
+    return next(process for process in processes_of(kit) if _is_first(process))
 
 
 def job_process(kit):
     """The process of the job that runs at a kit."""
-    return next(p for p in processes_of(kit) if not any("_train" in part for part in p.cmdline()))
+    return next(process for process in processes_of(kit) if not _is_first(process))
+
+
+def _is_first(process):
+    return any(part.endswith(MAIN) for part in process.cmdline())
 
 
 _restarted = []  # a process that nobody holds any more is warned about

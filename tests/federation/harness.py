@@ -50,7 +50,9 @@ def policies(folder: Path, held, **policy) -> list[Path]:
         kit = folder / name
         kit.mkdir(parents=True)
         (kit / "policy.toml").write_text(policy_text(allowed))
-        set_data(kit, trial.write_rows(folder / "rows" / f"{name}.parquet", held.of(i), held.labels))
+        set_data(
+            kit, trial.write_rows(folder / "rows" / f"{name}.parquet", held.of(i), held.labels)
+        )
         kits.append(kit)
     return kits
 

@@ -165,14 +165,18 @@ def test_a_site_without_its_files_may_start_afresh(tmp_path):
 REFUSALS = {
     "method": ({"methods": ["fedavg"]}, {}, "allows the methods fedavg; the job wants 'scaffold'"),
     "problem": ({"problems": []}, {}, "allows the problems none; the job wants 'logistic'"),
-    "column": ({"columns": ["x0", "label"]}, {}, "allows the columns x0, label; the job wants 'x1'"),
+    "column": (
+        {"columns": ["x0", "label"]},
+        {},
+        "allows the columns x0, label; the job wants 'x1'",
+    ),
     "few": ({"min_sites": 4}, {}, "at least 4 sites are asked; here are 3"),
 }
 
 
 @pytest.mark.parametrize("policy,changes,complaint", REFUSALS.values(), ids=REFUSALS)
 def test_a_site_refuses_what_its_owner_has_not_allowed(policy, changes, complaint, tmp_path):
-    conductor, wires = federation(tmp_path, settings(**changes), **policy)
+    conductor, _ = federation(tmp_path, settings(**changes), **policy)
     with pytest.raises(FederationError):
         conductor.run()
     assert any(complaint in note for note in conductor.notes)
@@ -186,7 +190,7 @@ def test_columns_that_are_allowed_suffice(tmp_path):
 
 def test_sites_with_other_columns_are_named(tmp_path):
     held = clients()
-    conductor, wires = federation(tmp_path, settings(), held=held)
+    conductor, _ = federation(tmp_path, settings(), held=held)
     import polars as pl
 
     file = tmp_path / "rows" / "lyon.parquet"

@@ -35,6 +35,7 @@ class Letter(NamedTuple):
     exchange: int
     cohort: int  # how many clients are asked in this exchange
     after: Tag | None  # the state to answer from; None: a fresh one
+    phase: str = ""  # of a secure sum, where the exchange is one
 
 
 class Lost(NamedTuple):
@@ -62,7 +63,7 @@ class Ended:
 
 @functools.partial(jax.jit, static_argnames="stage")
 def next_step(
-    algorithm: Algorithm, hub: Tree, fed: Fed, key: Array, answers: tuple[Replies, ...], stage: str
+    algorithm: Algorithm, hub: Tree, fed: Fed, key: Array, answers: tuple[Any, ...], stage: str
 ) -> Ask | Ended:
     """What the hub does after these answers: the next ask, or the end.
 
@@ -122,7 +123,7 @@ class Hub:
 
     def _play(self, stage: str, round: int) -> Tree:
         key = keys.hub(self.root, round)
-        answers: tuple[Replies, ...] = ()
+        answers: tuple[Any, ...] = ()
         ages = dict(self.ages)
         while True:
             step = next_step(self.algorithm, self.state, self.fed, key, answers, stage=stage)
@@ -139,11 +140,7 @@ class Hub:
         """Send the message to every client of the cohort that is present; stack what comes back."""
         ids = np.asarray(request.to.ids)
         present = np.asarray(request.to.present) & bool(request.when)
-        asked = np.unique(ids[present]).tolist()
-        body = wire.encode(request.message)
-        letters = {
-            id: Letter(request.method, body, round, exchange, len(asked), ages[id]) for id in asked
-        }
+        letters = self.letters(request, present, round, exchange, ages)
         replies = self._collect(letters, expected)
         ages |= dict.fromkeys(replies, (round, exchange))
         nothing = jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), expected.reply)
@@ -151,6 +148,16 @@ class Hub:
         slots = [replies[id] if there else nothing for id, there in zip(ids, present, strict=True)]
         value = jax.tree.map(lambda *rows: jnp.asarray(np.stack(rows)), *slots)
         return Replies(value, Cohort(jnp.asarray(ids), jnp.asarray(present), request.to.repeats))
+
+    def letters(
+        self, request: Ask, present: np.ndarray, round: int, exchange: int, ages: dict[int, Tag]
+    ) -> dict[int, Letter]:
+        """The same letter for each client that is asked, but for the state to answer from."""
+        asked = np.unique(np.asarray(request.to.ids)[present]).tolist()
+        body = wire.encode(request.message)
+        return {
+            id: Letter(request.method, body, round, exchange, len(asked), ages[id]) for id in asked
+        }
 
     def _collect(self, letters: dict[int, Letter], expected: Expected) -> dict[int, Tree]:
         """The replies that arrived and are what they should be."""

@@ -26,6 +26,8 @@ from fedloom.engines.flare.job import Job
 from fedloom.engines.hub import Hub, Letter, Lost
 from fedloom.engines.result import Result, to_host
 from fedloom.engines.schema import schema
+from fedloom.engines.secure.hub import SecureHub
+from fedloom.engines.secure.sums import sums_of
 from fedloom.engines.simulator import check_fit
 from fedloom.errors import FederationError
 from fedloom.federation import bare_clients, know, outline
@@ -298,16 +300,19 @@ class Conductor:
                 "metric 'auc' over all sites' rows would need every row's score at the hub. "
                 "Choose a metric that each site can take by itself."
             )
-        self.hub = Hub(
+        whole = outline(*place, run["batch_size"], run["precision"])
+        self.hub = (SecureHub if self.federation.secure_aggregation else Hub)(
             algorithm,
             self.fed,
-            schema(algorithm, outline(*place, run["batch_size"], run["precision"])),
+            schema(algorithm, whole),
             self.sites,
             names=roster.names,
             seed=run["seed"],
             fresh_if_stale=self.federation.fresh_if_stale,
             report=self.note,
         )
+        if isinstance(self.hub, SecureHub):
+            self.hub.sums = sums_of(algorithm, whole)
 
     @property
     def _hub(self) -> Hub:

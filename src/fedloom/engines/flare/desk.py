@@ -26,6 +26,8 @@ from fedloom.engines.flare.shelf import Folder
 from fedloom.engines.hub import Letter
 from fedloom.engines.mapping import Plan
 from fedloom.engines.schema import schema
+from fedloom.engines.secure.member import Member
+from fedloom.engines.secure.sums import sums_of
 from fedloom.engines.simulator import keep_compiled_programs
 from fedloom.engines.site import Site
 from fedloom.errors import FederationError, RefusedError
@@ -124,14 +126,27 @@ class Desk:
             shelf=Folder(self.kit / "states" / self.job.run),
         )
         self.fed = know(*place, run["precision"])
+        self.member: Member | None = None
+        if self.settings.federation.secure_aggregation:
+            self.member = Member(
+                facts["id"],
+                float(self.fed.weights[facts["id"]]),
+                sums_of(algorithm, outline(*place, *numbers)),
+                self._protected,
+                self.policy.check_cohort,
+            )
         return {}, b""
 
     def _letter(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """One exchange of a round."""
         letter = letter_from(facts, body)
         self.policy.check_cohort(letter.cohort)
-        reply = self.site.answer(letter)
-        return {}, wire.encode(protect(reply, self.policy.clip, self.policy.noise))
+        if self.member is not None:
+            return {}, self.member.reply_to(letter)  # a plain letter is refused: no phase is due
+        return {}, wire.encode(self._protected(letter))
+
+    def _protected(self, letter: Letter) -> Tree:
+        return protect(self.site.answer(letter), self.policy.clip, self.policy.noise)
 
     def _measure(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """How the model, or what this site makes of it, does on the site's own rows."""
