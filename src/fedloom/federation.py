@@ -1,7 +1,6 @@
 """Problem and clients brought together: what the hub may know, and what each client holds."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -111,79 +110,25 @@ def alone(
     problem: Problem, clients: Clients, batch_size: int | None, precision: str
 ) -> list[Group]:
     """Each client by itself, with nothing but its own rows: what a site of a network holds."""
+    layout = know(problem, clients, precision).layout
+    variants: dict[int, Problem] = {}
+    for variant, members in problem.groups(clients):
+        variants |= dict.fromkeys(range(len(clients)) if members is None else members, variant)
+
+    def own(rows: Rows | None) -> Store | None:
+        return None if rows is None else store(_cast(rows, precision), np.array([len(rows.y)]))
+
     return [
-        lone(problem, clients, i, clients.of(i), clients.test_of(i), batch_size, precision)
+        Group(variants[i], own(clients.of(i)), own(clients.test_of(i)), layout, batch_size, (i,))  # type: ignore[arg-type]
         for i in range(len(clients))
     ]
-
-
-def lone(
-    problem: Problem,
-    clients: Clients,
-    i: int,
-    train: Rows,
-    test: Rows | None,
-    batch_size: int | None,
-    precision: str,
-) -> Group:
-    """Client i by itself. Of the others, only numbers of rows are read: `clients` may be bare."""
-    variants = problem.groups(clients)
-    mine = next(variant for variant, members in variants if members is None or i in members)
-
-    def own(rows: Rows) -> Store:
-        return store(_cast(rows, precision), np.array([len(rows.y)]))
-
-    layout = know(problem, clients, precision).layout
-    held_out = None if test is None else own(test)
-    return Group(mine, own(train), held_out, layout, batch_size, (i,))
-
-
-def outline(
-    problem: Problem, clients: Clients, batch_size: int | None, precision: str
-) -> Federation:
-    """The federation without its rows, for those who hold none and want to know what is said."""
-    total = int(clients.sizes.sum())
-
-    def shape(array: np.ndarray) -> Any:
-        return jax.ShapeDtypeStruct((total, *array.shape[1:]), _dtype(array, precision))
-
-    rows = Rows(shape(np.asarray(clients.train.x)), shape(np.asarray(clients.train.y)))
-    groups = []
-    for variant, members in problem.groups(clients):
-        chosen = np.arange(len(clients)) if members is None else np.asarray(members)
-        bare = store(Rows(np.zeros((total, 0)), np.zeros((total, 0))), clients.sizes[chosen])
-        groups.append(
-            Group(
-                variant,
-                dataclasses.replace(bare, rows=rows),
-                None,
-                know(problem, clients, precision).layout,
-                batch_size,
-                None if members is None else tuple(int(i) for i in members),
-            )
-        )
-    return Federation(know(problem, clients, precision), tuple(groups))
-
-
-def bare_clients(
-    names: Sequence[str],
-    sizes: Sequence[int],
-    features: tuple[int, ...],
-    labels: np.ndarray | None,
-) -> Clients:
-    """Clients of whom only names and numbers are known: how a hub sees those whom it leads."""
-    y = np.zeros(0, float if labels is None else np.int64)
-    return Clients(Rows(np.zeros((0, *features)), y), np.asarray(sizes), tuple(names), labels)
 
 
 def _cast(rows: Rows, precision: str) -> Rows:
     """Floating point numbers at the run's precision; classes and tokens as 32-bit integers."""
 
     def cast(array: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(array, _dtype(array, precision))
+        whole = np.issubdtype(array.dtype, np.integer)
+        return np.ascontiguousarray(array, np.int32 if whole else precision)
 
     return Rows(cast(np.asarray(rows.x)), cast(np.asarray(rows.y)))
-
-
-def _dtype(array: np.ndarray, precision: str) -> np.dtype:
-    return np.dtype(np.int32 if np.issubdtype(array.dtype, np.integer) else precision)

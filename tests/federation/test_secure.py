@@ -17,7 +17,7 @@ from fedloom.engines.secure.member import Member, threshold
 from fedloom.engines.secure.sums import sums_of, why_not
 from fedloom.engines.site import Site
 from fedloom.errors import ProtocolError, RefusedError, WireError
-from fedloom.federation import alone, know, outline
+from fedloom.federation import alone, assemble, know
 from laws.trials import ALL, BATCH, KEYS, ROUNDS, run, trial
 
 
@@ -179,7 +179,7 @@ class Secure(Local):
 def test_methods_that_use_sums_only_give_the_same_trajectory(entry, double):
     tried, algorithm = trial(entry.kind), entry.example()
     place = (tried.problem, tried.clients)
-    whole = outline(*place, BATCH, "float64")
+    whole = assemble(*place, BATCH, "float64")
     if (obstacle := why_not(algorithm, whole)) is not None:
         pytest.skip(f"secure aggregation does not apply: {obstacle}")
     sums, fed, expected = (
@@ -205,7 +205,7 @@ def test_methods_that_use_sums_only_give_the_same_trajectory(entry, double):
 
 def test_a_hub_that_looks_at_single_replies_is_found_out(monkeypatch):
     tried, algorithm = trial("smooth"), CATALOGUE["fedavg"].example()
-    whole = outline(tried.problem, tried.clients, BATCH, "float32")
+    whole = assemble(tried.problem, tried.clients, BATCH, "float32")
     assert why_not(algorithm, whole) is None
     original = type(algorithm).round
 

@@ -14,7 +14,7 @@ from fedloom.engines.hub import Hub, Letter, Lost
 from fedloom.engines.schema import schema
 from fedloom.engines.site import Site
 from fedloom.errors import FedloomError, StaleStateError
-from fedloom.federation import alone, know, outline
+from fedloom.federation import alone, assemble, know
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
@@ -51,7 +51,7 @@ class InProcess:
         seed: int = 0,
         precision: str = "float32",
     ):
-        expected = schema(algorithm, outline(problem, clients, batch_size, precision))
+        expected = schema(algorithm, assemble(problem, clients, batch_size, precision))
         self.sites = [
             Site(i, algorithm, group, expected, seed=seed)
             for i, group in enumerate(alone(problem, clients, batch_size, precision))

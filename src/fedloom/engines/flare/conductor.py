@@ -24,13 +24,14 @@ from fedloom.engines.flare.checkpoint import Progress, load, save
 from fedloom.engines.flare.desk import letter_facts
 from fedloom.engines.flare.job import Job
 from fedloom.engines.hub import Hub, Letter, Lost
+from fedloom.engines.outlines import bare_clients, outline
 from fedloom.engines.result import Result, to_host
 from fedloom.engines.schema import schema
 from fedloom.engines.secure.hub import SecureHub
 from fedloom.engines.secure.sums import sums_of
 from fedloom.engines.simulator import check_fit
 from fedloom.errors import FederationError
-from fedloom.federation import bare_clients, know, outline
+from fedloom.federation import know
 
 Tree = Any
 Facts = dict[str, Any]
@@ -59,7 +60,7 @@ class Roster(NamedTuple):
     """Who takes part in a run, in the order that gives everyone its number."""
 
     names: tuple[str, ...]
-    sizes: tuple[int, ...]
+    counts: tuple[tuple[int, ...], ...]  # rows of each class; all rows, of a regression
     shape: tuple[int, ...]
     labels: list[Any] | None
 
@@ -290,7 +291,7 @@ class Conductor:
     def _make_hub(self) -> None:
         labels = None if self.roster.labels is None else np.array(self.roster.labels)
         roster = self.roster
-        clients = bare_clients(roster.names, roster.sizes, tuple(roster.shape), labels)
+        clients = bare_clients(roster.names, roster.counts, tuple(roster.shape), labels)
         run, algorithm = self.settings.run.options(), self.settings.algorithm
         place = (self.settings.problem, clients)
         self.fed = know(*place, run["precision"])
@@ -350,8 +351,7 @@ class Conductor:
         """Ask every site how the model does there."""
         hub, wanted = self._hub, self.wanted
         model = np.asarray(hub.algorithm.model(hub.state, self.fed))
-        whole = [name for name in wanted.of_the_whole if name == "objective"]
-        facts = {"metrics": wanted.of_clients, "whole": whole}
+        facts = {"metrics": wanted.of_clients, "value": "objective" in wanted.of_the_whole}
         body = wire.encode(model)
         answers = self.sites.ask_each(
             {
@@ -378,7 +378,7 @@ class Conductor:
         }
         for name, metric in wanted.at(self.settings.problem).items():
             row |= evaluation.spread(name, table[name], metric.larger_is_better)
-        if "objective" in whole:
+        if facts["value"]:
             mean = float(np.asarray(self.fed.weights, float) @ column("value"))
             row["objective"] = mean + float(self.fed.regularisation(jnp.asarray(model)))
         if "sparsity" in wanted.of_the_whole:
@@ -446,8 +446,10 @@ def _roster(there: Mapping[str, Facts]) -> Roster:
                 f"the labels of {name} and {names[0]} must both be classes, or both be numbers. "
                 f"State it with regression in [data]."
             )
-    labels = None
-    if first["labels"] is not None:
-        labels = sorted({label for facts in there.values() for label in facts["labels"]})
-    sizes = tuple(facts["rows"] for facts in (there[name] for name in names))
-    return Roster(names, sizes, tuple(first["shape"]), labels)
+    told = [there[name] for name in names]
+    if first["labels"] is None:
+        return Roster(names, tuple(tuple(t["counts"]) for t in told), tuple(first["shape"]), None)
+    labels = sorted({label for facts in told for label in facts["labels"]})
+    tables = [dict(zip(facts["labels"], facts["counts"], strict=True)) for facts in told]
+    counts = tuple(tuple(table.get(label, 0) for label in labels) for table in tables)
+    return Roster(names, counts, tuple(first["shape"]), labels)

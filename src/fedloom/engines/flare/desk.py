@@ -25,13 +25,14 @@ from fedloom.engines.flare.privacy import protect
 from fedloom.engines.flare.shelf import Folder
 from fedloom.engines.hub import Letter
 from fedloom.engines.mapping import Plan
+from fedloom.engines.outlines import bare_clients, lone, outline
 from fedloom.engines.schema import schema
 from fedloom.engines.secure.member import Member
 from fedloom.engines.secure.sums import sums_of
 from fedloom.engines.simulator import keep_compiled_programs
 from fedloom.engines.site import Site
 from fedloom.errors import FederationError, RefusedError
-from fedloom.federation import Federation, bare_clients, know, lone, outline
+from fedloom.federation import Federation, know
 from fedloom.protocol import Algorithm
 from fedloom.rows import Rows
 
@@ -84,16 +85,17 @@ class Desk:
         keep_compiled_programs()
         self.train = self._read(self.policy.data, options)
         self.test = None if self.policy.test is None else self._read(self.policy.test, options)
-        seen = [self.train, *([] if self.test is None else [self.test])]
-        labels = None
+        parts = [self.train, *([] if self.test is None else [self.test])]
+        labels, counts = None, [len(self.train)]
         if self.train.labels is not None:
-            labels = sorted({label for part in seen for label in part.labels.tolist()})  # type: ignore[union-attr]
+            labels = sorted({label for part in parts for label in _names(part)})
+            own = np.array(_names(self.train), object)[self.train.y]
+            counts = [int((own == label).sum()) for label in labels]
         return {
-            "rows": len(self.train),
+            "counts": counts,
             "shape": self.train.x.shape[1:],
             "features": self.train.features,
             "labels": labels,
-            "tested": self.test is not None,
         }, b""
 
     def _read(self, path: str | None, options: Facts) -> Dataset:
@@ -111,7 +113,7 @@ class Desk:
         labels = None if facts["labels"] is None else np.array(facts["labels"])
         run, algorithm = self.settings.run.options(), self.settings.algorithm
         shape = tuple(facts["shape"])
-        clients = bare_clients(facts["names"], facts["sizes"], shape, labels)
+        clients = bare_clients(facts["names"], facts["counts"], shape, labels)
         place = (self.settings.problem, clients)
         numbers = (run["batch_size"], run["precision"])
         train = _rows(self.train, labels)
@@ -150,19 +152,23 @@ class Desk:
 
     def _measure(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """How the model, or what this site makes of it, does on the site's own rows."""
-        wanted = evaluation.Wanted(tuple(facts["metrics"]), tuple(facts["whole"]), ())
         like = jax.ShapeDtypeStruct((self.fed.layout.size,), self.fed.layout.dtype)
         model = wire.decode(body, like)
         state = self.site.state_after(tuple(facts["after"]))
-        raw = _measured(
-            self.site.algorithm, Federation(self.fed, (self.site.group,)), model, state, wanted
-        )
+        federation = Federation(self.fed, (self.site.group,))
+        wanted = evaluation.Wanted(tuple(facts["metrics"]), (), ())
+        raw = _measured(self.site.algorithm, federation, model, state, wanted, facts["value"])
         sizes = (self.site.group.test or self.site.group.train).sizes
         values = {
             name: float(value[0]) if sizes[0] or name == "value" else None
             for name, value in raw.items()
         }
         return values, b""
+
+
+def _names(dataset: Dataset) -> list[Any]:
+    """What a dataset's classes are called."""
+    return [] if dataset.labels is None else dataset.labels.tolist()
 
 
 def letter_from(facts: Facts, body: bytes) -> Letter:
@@ -187,9 +193,9 @@ def _rows(dataset: Dataset, labels: np.ndarray | None) -> Rows:
 
 
 def _measured(
-    algorithm: Algorithm, federation: Federation, model: Any, state: Tree, wanted: Any
+    algorithm: Algorithm, federation: Federation, model: Any, state: Tree, wanted: Any, value: bool
 ) -> dict[str, Any]:
-    """The metrics of this one client."""
+    """The metrics of this one client, and the value of its function where that is wanted."""
 
     class Handed:
         """The method, where the hub has handed its model out already."""
@@ -197,13 +203,16 @@ def _measured(
         def model(self, hub: Any, fed: Any) -> Any:
             return hub
 
-        def deployed(self, model: Any, client: Tree, f: Any) -> Any:
-            return algorithm.deployed(model, client, f)
+        def __getattr__(self, name: str) -> Any:
+            return getattr(algorithm, name)
 
     def measure(federation: Federation, model: Any, state: Tree) -> Any:
         states = (jax.tree.map(lambda leaf: leaf[None], state),)
         handed: Any = Handed()
-        return evaluation.measure(handed, federation, model, states, Plan(None, None), wanted)
+        raw = evaluation.measure(handed, federation, model, states, Plan(None, None), wanted)
+        (out,) = raw["groups"]
+        if value:
+            out["value"] = federation.groups[0].objective(0).full_value(model)[None]
+        return out
 
-    raw = jax.jit(measure)(federation, model, state)
-    return jax.tree.map(np.asarray, raw["groups"][0])
+    return jax.tree.map(np.asarray, jax.jit(measure)(federation, model, state))
