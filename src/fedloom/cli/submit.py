@@ -54,6 +54,11 @@ def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Re
 
     try:
         result = follow(kit, chosen, out, resume=resume, bar=bar, say=say)
+    except KeyboardInterrupt:
+        say(
+            "the run goes on at the server; --resume follows it anew, `fedloom fetch` brings it home"
+        )
+        raise
     finally:
         bar.close()
     running.keep(result, chosen, out)

@@ -251,7 +251,8 @@ class Conductor:
             self.sites.min_sites = self.federation.min_sites or len(self.roster.names)
         else:
             self._check_enough()
-            self.roster = _roster(there)
+            order = self.federation.sites or sorted(there)
+            self.roster = _roster({name: there[name] for name in order if name in there})
         self.sites.names = self.roster.names
         for name in self.roster.names:
             if name not in there:
@@ -431,8 +432,8 @@ class Conductor:
 
 
 def _roster(there: Mapping[str, Facts]) -> Roster:
-    """The sites in the order of their names; their columns must be the same."""
-    names = tuple(sorted(there))
+    """The sites in their order; their columns must be the same."""
+    names = tuple(there)
     first = there[names[0]]
     for name in names:
         if there[name]["features"] != first["features"] or there[name]["shape"] != first["shape"]:
