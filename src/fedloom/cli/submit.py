@@ -55,9 +55,7 @@ def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Re
     try:
         result = follow(kit, chosen, out, resume=resume, bar=bar, say=say)
     except KeyboardInterrupt:
-        say(
-            "the run goes on at the server; --resume follows it anew, `fedloom fetch` brings it home"
-        )
+        say("the run goes on at the server; follow it with --resume, or `fedloom fetch` its result")
         raise
     finally:
         bar.close()

@@ -98,7 +98,7 @@ class _Watch:
             try:
                 with connected(self.kit) as session:
                     self.heard = time.monotonic()
-                    job = self._submit(session)
+                    job = self._still_running(session) or self._submit(session)
                     if self._watch(session, job):
                         return session.fetch(job, out)
                 self.say("the job has ended before its time; it is submitted again")
@@ -109,6 +109,18 @@ class _Watch:
             f"run {self.record.run} was submitted {MOST_JOBS} times and is not done. Look at the "
             f"sites' logs, then go on with --resume."
         )
+
+    def _still_running(self, session: Session) -> str | None:
+        """The run's last job, where it goes on; one that only seems to is ended."""
+        if not self.record.jobs:
+            return None
+        job = self.record.jobs[-1]
+        if self._state(session, job).startswith(ENDED):
+            return None
+        if session.status(job) is not None:
+            return job
+        session.abort(job)
+        return None
 
     def _submit(self, session: Session) -> str:
         """Hand the run in, for the sites that are there now."""
