@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,10 @@ def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Re
 def _status(arguments: argparse.Namespace) -> int:
     kit = open_kit(arguments.kit, "person")
     with connected(kit) as session:
-        sites = [{"site": name, "last heard": when} for name, when in session.sites().items()]
+        sites = [
+            {"site": name, "last heard": f"{datetime.fromtimestamp(when):%Y-%m-%d %H:%M:%S}"}
+            for name, when in sorted(session.sites().items())
+        ]
         jobs = [
             {"run": job.get("name"), "job": str(job.get("job_id")), "state": job.get("status")}
             for job in session.jobs()

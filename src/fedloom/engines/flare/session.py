@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,7 +85,10 @@ def connected(kit: Kit, seconds: float = 10.0) -> Iterator[Session]:
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     try:
-        flare = new_secure_session(kit.name, str(kit.path), timeout=seconds, auto_login_max_tries=2)
+        with contextlib.redirect_stdout(sys.stderr):  # FLARE greets on standard output
+            flare = new_secure_session(
+                kit.name, str(kit.path), timeout=seconds, auto_login_max_tries=2
+            )
     except Exception as error:
         raise FederationError(
             f"the server of {kit.project} cannot be reached: {error}. Is `fedloom serve` running?"
