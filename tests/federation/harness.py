@@ -6,10 +6,11 @@ import numpy as np
 
 from fedloom.data.clients import from_arrays
 from fedloom.engines.flare import trial
-from fedloom.engines.flare.conductor import Conductor, SiteError
+from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import job_of
 from fedloom.engines.flare.policy import policy_text, set_data
+from fedloom.engines.flare.sites import SiteError
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import parse
 

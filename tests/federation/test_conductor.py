@@ -10,8 +10,8 @@ import pytest
 
 import fedloom as fl
 from federation.harness import ALGORITHM, clients, federation, policies, settings
-from fedloom.engines.flare import conductor as conducting
-from fedloom.engines.flare.conductor import SiteError
+from fedloom.engines.flare import sites
+from fedloom.engines.flare.sites import SiteError
 from fedloom.errors import FederationError
 
 
@@ -69,7 +69,7 @@ def test_a_server_that_dies_goes_on_from_its_checkpoint(at, tmp_path, undisturbe
 
 
 def test_a_lost_site_is_left_out_once_and_comes_back_with_its_state(tmp_path, monkeypatch):
-    monkeypatch.setattr(conducting, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(sites, "PAUSE_SECONDS", 0.01)
     chosen = settings(run={"rounds": 8}, federation={"min_sites": 2})
     conductor, wires = federation(tmp_path, chosen)
     lyon, heard, letters = wires["lyon"], threading.Event(), []

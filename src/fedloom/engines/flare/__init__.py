@@ -5,10 +5,13 @@
     processes.py     start and stop what runs behind a kit
     job.py           what is submitted: settings, never code
     desk.py          a site: its policy, its data, its state; answers letters
-    conductor.py     the server: roster, rounds, checkpoints, quorum
+    sites.py         the sites as the server reaches them: who is there, who is left out
+    roster.py        who takes part
+    conductor.py     the server: rounds, checkpoints, quorum
     components.py    the two classes that FLARE makes at server and sites
     session.py       a person's connection to the server
     watching.py      submit a run, follow it, submit it again where FLARE gave up
 
-Only components.py, session.py and provisioning.py touch FLARE.
+Only components.py, session.py and provisioning.py touch FLARE. The package stands above
+`experiments`, because what travels is a settings file.
 """

@@ -12,9 +12,10 @@ from typing import Any
 
 from nvflare.collab import collab
 
-from fedloom.engines.flare.conductor import Call, Conductor, SiteError
+from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC, Job
+from fedloom.engines.flare.sites import Call, SiteError
 from fedloom.errors import FedloomError
 from fedloom.files import write_text
 

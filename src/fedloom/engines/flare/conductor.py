@@ -1,18 +1,14 @@
 """The server of a run: who takes part, the rounds, the checkpoints, and waiting for a quorum.
 
-Sites are reached by `Call`s, whatever carries them. A site that does not answer in time is left out
-from then on, so that it costs the timeout once; it is asked in the background whether it lives, and
-is taken back when it does. Where fewer than `min_sites` are left, the round is given up and played
-again when there are enough: sites answer it from the states that they had before it.
+Where fewer than `min_sites` are left, the round is given up and played again when there are enough:
+sites answer it from the states that they had before it.
 """
 
 import json
-import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +17,10 @@ import numpy as np
 from fedloom.engines import evaluation, wire
 from fedloom.engines.block import State
 from fedloom.engines.flare.checkpoint import Progress, load, save
-from fedloom.engines.flare.desk import letter_facts
 from fedloom.engines.flare.job import Job
-from fedloom.engines.hub import Hub, Letter, Lost
+from fedloom.engines.flare.roster import Roster, roster_of
+from fedloom.engines.flare.sites import Call, SiteError, Sites, TooFewError
+from fedloom.engines.hub import Hub
 from fedloom.engines.outlines import bare_clients, outline
 from fedloom.engines.result import Result, to_host
 from fedloom.engines.schema import schema
@@ -35,145 +32,6 @@ from fedloom.federation import know
 
 Tree = Any
 Facts = dict[str, Any]
-
-PING_SECONDS = 5.0  # how long a site that was left out has to say that it lives
-PAUSE_SECONDS = 1.0  # between two looks at who is there
-
-
-class SiteError(Exception):
-    """A site answered with an error, or not at all."""
-
-    def __init__(self, kind: str, text: str):
-        super().__init__(text)
-        self.kind = kind  # the name of the error's class at the site; "TimeoutError": no answer
-
-
-Call = Callable[[str, str, bytes, float], tuple[str, bytes]]  # verb, facts, body, seconds
-_ALIVE = frozenset({"WireError", "StaleStateError", "RefusedError", "NotFiniteError"})
-
-
-class TooFewError(Exception):
-    """Fewer sites are there than the run needs."""
-
-
-class Roster(NamedTuple):
-    """Who takes part in a run, in the order that gives everyone its number."""
-
-    names: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]  # rows of each class; all rows, of a regression
-    shape: tuple[int, ...]
-    labels: list[Any] | None
-
-
-class Sites:
-    """The sites of a run, as a transport for the hub's letters."""
-
-    def __init__(self, calls: Mapping[str, Call], timeout: float, min_sites: int):
-        self.calls = calls
-        self.timeout = timeout
-        self.min_sites = min_sites
-        self.lost: dict[str, float] = {}  # who is left out, and since when
-        self.names: tuple[str, ...] = tuple(sorted(calls))
-        self.greet: Callable[[str], None] = lambda name: None  # what a site hears on its return
-        self._pool = ThreadPoolExecutor(max(4, len(calls)), "fedloom")
-        self._back: set[str] = set()
-        self._asked: set[str] = set()
-        self._lock = threading.Lock()
-
-    @property
-    def live(self) -> list[str]:
-        """Who is there."""
-        return [name for name in self.names if name in self.calls and name not in self.lost]
-
-    def send(self, letters: Mapping[int, Letter]) -> Mapping[int, bytes | Lost]:
-        """Deliver letters to the sites that are there; raises TooFewError where they are too few.
-
-        A verb of the secure sum travels as a letter too.
-        """
-        answers = self.ask_each(
-            {
-                self.names[id]: ("letter", letter_facts(letter), letter.body)
-                for id, letter in letters.items()
-            }
-        )
-        self.check_quorum()
-        silent = [answer for answer in answers.values() if isinstance(answer, SiteError)]
-        refused = [answer for answer in silent if answer.kind == "RefusedError"]
-        if refused and len(silent) == len(letters):
-            raise FederationError(f"no site answers: {refused[0]}")
-        return {id: _outcome(answers[self.names[id]]) for id in letters}
-
-    def ask_each(
-        self, questions: Mapping[str, tuple[str, Facts, bytes]]
-    ) -> dict[str, tuple[str, bytes] | SiteError]:
-        """Put questions to sites, all at once; who is left out gets none."""
-        self._welcome()
-        there = {name: q for name, q in questions.items() if name in self.live}
-        futures = {
-            name: self._pool.submit(self._ask, name, verb, facts, body)
-            for name, (verb, facts, body) in there.items()
-        }
-        answers = {name: future.result() for name, future in futures.items()}
-        gone = SiteError("TimeoutError", "it is not there")
-        return {name: answers.get(name, gone) for name in questions}
-
-    def _ask(
-        self, name: str, verb: str, facts: Facts, body: bytes
-    ) -> tuple[str, bytes] | SiteError:
-        try:
-            return self.calls[name](verb, json.dumps(facts), body, self.timeout)
-        except SiteError as error:
-            if error.kind not in _ALIVE:
-                self.lost.setdefault(name, time.time())
-            return error
-
-    def close(self) -> None:
-        """Ask nobody any more."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def check_quorum(self) -> None:
-        """Raise TooFewError where too few sites are there."""
-        if len(self.live) < self.min_sites:
-            raise TooFewError(f"{len(self.live)} of {self.min_sites} sites are there")
-
-    def await_quorum(self, pause: float = PAUSE_SECONDS) -> None:
-        """Wait until enough sites are there."""
-        while True:
-            self._welcome()
-            if len(self.live) >= self.min_sites:
-                return
-            time.sleep(pause)
-
-    def _welcome(self) -> None:
-        """Take back who has answered; ask the others, without waiting, whether they live."""
-        with self._lock:
-            back, self._back = self._back, set()
-        for name in back & self.lost.keys():
-            try:
-                self.greet(name)
-            except SiteError:
-                continue
-            del self.lost[name]
-        for name in self.lost.keys() - self._asked:
-            if name in self.calls:
-                self._asked.add(name)
-                self._pool.submit(self._ping, name)
-
-    def _ping(self, name: str) -> None:
-        try:
-            self.calls[name]("ping", "{}", b"", PING_SECONDS)
-            with self._lock:
-                self._back.add(name)
-        except SiteError:
-            time.sleep(PAUSE_SECONDS)
-        finally:
-            self._asked.discard(name)
-
-
-def _outcome(answer: tuple[str, bytes] | SiteError) -> bytes | Lost:
-    if isinstance(answer, SiteError):
-        return Lost(str(answer), stale=answer.kind == "StaleStateError")
-    return answer[1]
 
 
 class Conductor:
@@ -252,7 +110,7 @@ class Conductor:
         else:
             self._check_enough()
             order = self.federation.sites or sorted(there)
-            self.roster = _roster({name: there[name] for name in order if name in there})
+            self.roster = roster_of({name: there[name] for name in order if name in there})
         self.sites.names = self.roster.names
         for name in self.roster.names:
             if name not in there:
@@ -429,28 +287,3 @@ class Conductor:
                 "notes": self.notes,
             },
         )
-
-
-def _roster(there: Mapping[str, Facts]) -> Roster:
-    """The sites in their order; their columns must be the same."""
-    names = tuple(there)
-    first = there[names[0]]
-    for name in names:
-        if there[name]["features"] != first["features"] or there[name]["shape"] != first["shape"]:
-            raise FederationError(
-                f"{name} has the columns {', '.join(there[name]['features'])}; {names[0]} has "
-                f"{', '.join(first['features'])}. Name the columns with features in [data], and "
-                f"the categories of words with categories."
-            )
-        if (there[name]["labels"] is None) != (first["labels"] is None):
-            raise FederationError(
-                f"the labels of {name} and {names[0]} must both be classes, or both be numbers. "
-                f"State it with regression in [data]."
-            )
-    told = [there[name] for name in names]
-    if first["labels"] is None:
-        return Roster(names, tuple(tuple(t["counts"]) for t in told), tuple(first["shape"]), None)
-    labels = sorted({label for facts in told for label in facts["labels"]})
-    tables = [dict(zip(facts["labels"], facts["counts"], strict=True)) for facts in told]
-    counts = tuple(tuple(table.get(label, 0) for label in labels) for table in tables)
-    return Roster(names, counts, tuple(first["shape"]), labels)
