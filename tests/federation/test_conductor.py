@@ -140,7 +140,7 @@ def test_a_site_without_its_files_is_found_out(tmp_path):
 
     def forget(verb, facts):
         if verb == "letter" and json.loads(facts)["round"] == 3:
-            wires["lyon"].desk.site.states = {(0, 0): wires["lyon"].desk.site.first}
+            wires["lyon"].desk.site.states.clear()
 
     wires["lyon"].before = forget
     result = conductor.run()
@@ -154,7 +154,7 @@ def test_a_site_without_its_files_may_start_afresh(tmp_path):
     def forget(verb, facts):
         letter = json.loads(facts)
         if verb == "letter" and letter["round"] == 3 and letter["after"]:
-            wires["lyon"].desk.site.states = {(0, 0): wires["lyon"].desk.site.first}
+            wires["lyon"].desk.site.states.clear()
 
     wires["lyon"].before = forget
     result = conductor.run()

@@ -1,9 +1,9 @@
 """A client that is reachable by bytes only: its data, its state, and how old the state is.
 
 A letter says from which state it wants to be answered: that after the last exchange in which the
-hub heard from this client. A site therefore keeps, besides its newest state, those of the running
-round and the last one before it. Where the hub did not get an answer, or plays a round again, the
-site goes back to the state that the letter names, and nothing is lost or done twice.
+hub heard from this client. A site therefore keeps the states of the running round, and the one that
+the round began with. Where the hub did not get an answer, or plays a round again, the site goes
+back to the state that the letter names, and nothing is lost or done twice.
 """
 
 import functools
@@ -67,14 +67,14 @@ class Site:
         self.root = keys.root(seed)
         self.shelf = shelf
         self.first = _first_client(algorithm, group, keys.first_client(self.root, id))
-        self.states: dict[Tag, Tree] = {FIRST: self.first}
+        self.states: dict[Tag, Tree] = {}
         if shelf is not None and self._keeps_state:
             self.states |= shelf.read(self.first)
 
     @property
     def state(self) -> Tree:
         """The newest state."""
-        return self.states[max(self.states)]
+        return self.states[max(self.states)] if self.states else self.first
 
     def reply_to(self, letter: Letter) -> bytes:
         """Answer a letter; the state moves on."""
@@ -89,7 +89,7 @@ class Site:
         state, reply = _perform(
             self.algorithm, self.group, before, message, key, method=letter.method
         )
-        self._keep((letter.round, letter.exchange), state)
+        self._keep(letter, state)
         return reply
 
     def _expected(self, letter: Letter) -> Expected:
@@ -113,25 +113,26 @@ class Site:
 
     def state_after(self, tag: Tag | None) -> Tree:
         """The state after an exchange; a fresh one where none is named."""
-        if tag is None or not self._keeps_state:
+        if tag in (None, FIRST) or not self._keeps_state:
             return self.first
         if tag not in self.states:
-            held = ", ".join(f"round {r} exchange {e}" for r, e in sorted(self.states))
+            held = ", ".join(f"round {r}, exchange {e}" for r, e in sorted(self.states))
             raise StaleStateError(
-                f"the state after round {tag[0]}, exchange {tag[1]} is not here; there is that of "
-                f"{held}. Bring back the site's files, or let it start afresh."
+                f"the state after round {tag[0]}, exchange {tag[1]} is not here; there is "
+                f"{held or 'none'}. Bring back the site's files, or let it start afresh."
             )
         return self.states[tag]
 
-    def _keep(self, tag: Tag, state: Tree) -> None:
-        """Keep a state, and drop those that no letter can ask for any more."""
+    def _keep(self, letter: Letter, state: Tree) -> None:
+        """Keep a state; a round's first letter says which of the older ones is needed no more."""
         if not self._keeps_state:
             return
+        tag = (letter.round, letter.exchange)
+        if letter.after is None or letter.after[0] < letter.round:
+            for old in self.states.keys() - {letter.after, tag}:
+                del self.states[old]
+                if self.shelf is not None:
+                    self.shelf.drop(old)
         self.states[tag] = state
         if self.shelf is not None:
             self.shelf.put(tag, state)
-        earlier = [kept for kept in self.states if kept[0] < tag[0]]
-        for old in set(earlier) - {max(earlier, default=FIRST)}:
-            del self.states[old]
-            if self.shelf is not None:
-                self.shelf.drop(old)

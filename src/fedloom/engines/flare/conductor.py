@@ -88,6 +88,7 @@ class Conductor:
             else:
                 self._persist(self._open)
                 self._evaluate(())
+                self._save()
             self._rounds()
             self.sites.close()
             return self._result("done")
