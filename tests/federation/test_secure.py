@@ -18,7 +18,7 @@ from fedloom.engines.secure.sums import sums_of, why_not
 from fedloom.engines.site import Site
 from fedloom.errors import ProtocolError, RefusedError, WireError
 from fedloom.federation import alone, assemble, know
-from laws.trials import ALL, BATCH, KEYS, ROUNDS, run, trial
+from laws.trials import ALL, BATCH, ROUNDS, run, trial
 
 
 @given(st.binary(min_size=32, max_size=32), st.integers(1, 6), st.data())
@@ -175,13 +175,22 @@ class Secure(Local):
         return {id: self.members[id].reply_to(letter) for id, letter in letters.items()}
 
 
-@pytest.mark.parametrize("entry", ALL, ids=KEYS)
-def test_methods_that_use_sums_only_give_the_same_trajectory(entry, double):
-    tried, algorithm = trial(entry.kind), entry.example()
+FAMILIES = list(dict.fromkeys(entry.family for entry in ALL))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double):
+    """One of each family; to which methods it applies at all is quick to find out."""
+    obstacles = {}
+    for entry in (entry for entry in ALL if entry.family == family):
+        tried, algorithm = trial(entry.kind), entry.example()
+        whole = assemble(tried.problem, tried.clients, BATCH, "float64")
+        obstacles[entry.key] = why_not(algorithm, whole)
+        if obstacles[entry.key] is None:
+            break
+    else:
+        pytest.skip(f"secure aggregation applies to none: {obstacles}")
     place = (tried.problem, tried.clients)
-    whole = assemble(*place, BATCH, "float64")
-    if (obstacle := why_not(algorithm, whole)) is not None:
-        pytest.skip(f"secure aggregation does not apply: {obstacle}")
     sums, fed, expected = (
         sums_of(algorithm, whole),
         know(*place, "float64"),
