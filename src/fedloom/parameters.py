@@ -121,7 +121,8 @@ def _post_init(self: Any) -> None:
         if field.name in self.__leaves__ and _is_integer(value):
             object.__setattr__(self, field.name, float(value))  # `lr = 1` in a settings file
         elif isinstance(value, list):
-            object.__setattr__(self, field.name, tuple(value))  # static fields must be hashable
+            value = tuple(value)  # static fields must be hashable
+            object.__setattr__(self, field.name, value)
         # Inside a transformation a leaf holds a tracer or an array, which has no value to check.
         if field.metadata and (field.name not in self.__leaves__ or _is_concrete(value)):
             check(type(self).__name__, field.name, value, field.metadata["rule"])
