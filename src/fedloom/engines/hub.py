@@ -80,6 +80,9 @@ def next_step(
     return request
 
 
+_hub_key = jax.jit(keys.hub)
+
+
 class Hub:
     """The hub's state, and the rounds that move it on.
 
@@ -122,7 +125,7 @@ class Hub:
         return info
 
     def _play(self, stage: str, round: int) -> Tree:
-        key = keys.hub(self.root, round)
+        key = _hub_key(self.root, round)
         answers: tuple[Any, ...] = ()
         ages = dict(self.ages)
         while True:

@@ -47,6 +47,9 @@ def _perform(
     return algorithm.perform(method, state, message, group.objective(0), key)
 
 
+_client_key = jax.jit(keys.client)  # some hundred small operations, if each is called by itself
+
+
 class Site:
     """A client."""
 
@@ -62,7 +65,7 @@ class Site:
     ):
         self.id = id
         self.algorithm = algorithm
-        self.group = group
+        self.group = jax.device_put(group)  # once, and not with every letter
         self.expected = expected
         self.root = keys.root(seed)
         self.shelf = shelf
@@ -85,7 +88,7 @@ class Site:
         expected = self._expected(letter)
         before = self.state_after(letter.after)
         message = wire.decode(letter.body, expected.message, finite=self.algorithm.finite)
-        key = keys.client(self.root, letter.round, letter.exchange, self.id)
+        key = _client_key(self.root, letter.round, letter.exchange, self.id)
         state, reply = _perform(
             self.algorithm, self.group, before, message, key, method=letter.method
         )
