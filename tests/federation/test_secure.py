@@ -1,5 +1,7 @@
 """Secure sums: exact on their grid whoever drops out, and a single reply says nothing."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -154,6 +156,30 @@ def test_a_hub_cannot_open_a_sum_of_few():
     transport.members[0]._next = "unmask"
     with pytest.raises(RefusedError, match="opened with 3 answers or more; here are 1"):
         transport.members[0].reply_to(letter("unmask", b'{"arrived": [0]}'))
+
+
+def test_false_shares_spoil_the_sum_and_not_the_hub(monkeypatch):
+    """A wrong share gives a secret that is too long, all but surely."""
+    original = Member._unmask
+
+    def lie(self, letter):
+        told = json.loads(original(self, letter))
+        return json.dumps(
+            {id: share + 1 for id, share in told.items()} if self.id else told
+        ).encode()
+
+    monkeypatch.setattr(Member, "_unmask", lie)
+    arrived, total, _ = secure_sum(VECTORS, {})
+    assert arrived == [] and not total.any()
+
+
+def test_a_sealed_share_that_was_changed_is_noticed():
+    _, _, transport = secure_sum(VECTORS, {})
+    site = transport.members[0]
+    site._sealed[1] = site._sealed[1][:-1] + bytes([site._sealed[1][-1] ^ 1])
+    site._next = "unmask"
+    with pytest.raises(WireError, match="a letter of the secure sum is not what it should be"):
+        site.reply_to(letter("unmask", b'{"arrived": [0, 1, 2, 3, 4]}'))
 
 
 def test_two_members_are_too_few():

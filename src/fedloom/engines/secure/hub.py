@@ -84,12 +84,16 @@ class SecureHub(Hub):
         total = np.zeros(count, np.uint64)
         for data in masked.values():
             total = total + data
-        for id in boxes:
-            secret = shamir.join({u: told[id] for u, told in shares.items()}, masks.LENGTH)
-            if id in masked:
-                total = total - masks.mask(secret, count)
-            else:
-                total = total - self._stray(id, secret, keys, list(masked), count)
+        try:
+            for id in boxes:
+                secret = shamir.join({u: told[id] for u, told in shares.items()}, masks.LENGTH)
+                if id in masked:
+                    total = total - masks.mask(secret, count)
+                else:
+                    total = total - self._stray(id, secret, keys, list(masked), count)
+        except (OverflowError, ValueError):
+            self.report("a secure sum cannot be opened: shares do not fit together")
+            return nothing
         return sorted(masked), from_ring(total)
 
     @staticmethod

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
 
 from fedloom.engines.hub import Letter
 from fedloom.engines.secure import masks, shamir
@@ -55,7 +56,7 @@ class Member:
         self._next = "" if phase == len(PHASES) - 1 else PHASES[phase + 1]
         try:
             return getattr(self, f"_{letter.phase}")(letter)
-        except (KeyError, ValueError, TypeError) as error:
+        except (KeyError, ValueError, TypeError, InvalidTag) as error:
             self._next = ""
             raise WireError(
                 f"a letter of the secure sum is not what it should be: {error}. "
