@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test test-federation lint docs bench clean
 
 help:  ## show this help
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -18,6 +18,9 @@ demo: $(VENV)/installed  ## set up, then run the main job on embedded data
 
 test: $(VENV)/installed lint  ## set up, then run all checks
 	$(BIN)/python -m pytest -n 2
+
+test-federation: $(VENV)/installed  ## faults of real deployments: about half an hour
+	$(BIN)/python -m pytest -m deployment tests/federation
 
 lint: $(VENV)/installed  ## style and types
 	$(BIN)/ruff check

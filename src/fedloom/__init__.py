@@ -13,6 +13,7 @@ import importlib
 from typing import Any
 
 from fedloom import algorithms, data, deploy, models, preparation, problems
+from fedloom.engines.flare.federating import federate
 from fedloom.engines.prediction import joint_predict, save_shares
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result, load
@@ -35,6 +36,7 @@ __all__ = [
     "compare",
     "data",
     "deploy",
+    "federate",
     "joint_predict",
     "load",
     "models",

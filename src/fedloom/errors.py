@@ -36,6 +36,22 @@ class WireError(FedloomError, ValueError):
     """Bytes from the network are not the message that was expected."""
 
 
+class NotFiniteError(WireError):
+    """A message holds NaN or infinity where its method forbids it."""
+
+
+class StaleStateError(FedloomError, LookupError):
+    """A site is asked to go on from a state that it does not have."""
+
+
+class RefusedError(FedloomError, PermissionError):
+    """A site's policy does not allow what is asked of it."""
+
+
+class FederationError(FedloomError, RuntimeError):
+    """A federation cannot be set up, reached or ended as asked."""
+
+
 class DivergedError(FedloomError, ArithmeticError):
     """The iterates are no longer finite numbers; `result` holds the last good state."""
 

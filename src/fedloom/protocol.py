@@ -150,6 +150,7 @@ class Algorithm:
     dual: ClassVar[str] = "shared"  # in a saddle problem, whose dual: "shared" or "separate"
     takes_regulariser: ClassVar[bool] = False  # whether the method heeds the problem's g
     takes_constraint: ClassVar[bool] = False  # whether it does where g is a constraint
+    finite: ClassVar[bool] = True  # whether a message with NaN or infinity is refused on a network
 
     def init_hub(self, fed: Any, key: Array, /) -> Tree:
         """The hub's state before the first round."""

@@ -12,6 +12,7 @@ from fedloom.algorithms.catalogue import entry
 from fedloom.algorithms.entry import Entry
 from fedloom.cli.output import show_json, show_table
 from fedloom.data import from_arrays, from_parties
+from fedloom.engines.secure.sums import why_not
 from fedloom.engines.transcript import Exchange, transcript
 from fedloom.federation import Federation, assemble
 from fedloom.models import MLP
@@ -45,13 +46,16 @@ def _handle(arguments: argparse.Namespace) -> int:
         f"4-byte numbers to and from each client asked"
     )
     show_table(described["messages"])
+    print(f"\nSecure aggregation {described['secure_aggregation']}")
     return 0
 
 
 def describe(chosen: Entry) -> dict[str, Any]:
     """All that is known of a method, as plain values."""
     module = sys.modules[chosen.cls.__module__]
-    exchanges = transcript(chosen.example(), _example(chosen.kind))
+    example = _example(chosen.kind)
+    exchanges = transcript(chosen.example(), example)
+    obstacle = why_not(chosen.example(), example)
     return {
         "key": chosen.key,
         "class": chosen.name,
@@ -71,6 +75,7 @@ def describe(chosen: Entry) -> dict[str, Any]:
             for parameter in parameters_of(chosen.cls)
         ],
         "messages": [_message(exchange) for exchange in exchanges],
+        "secure_aggregation": "applies" if obstacle is None else f"does not apply: {obstacle}",
     }
 
 

@@ -17,14 +17,22 @@ from fedloom.cli import (
     explain,
     listing,
     predict,
+    provision,
     report,
     reproduce,
     run,
     schema,
+    serve,
+    submit,
     sweep,
+    try_federation,
 )
 from fedloom.errors import DivergedError, FedloomError
 
+_VERBS = (
+    *(run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo),
+    *(provision, serve, submit, try_federation),
+)
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -35,8 +43,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"fedloom {fedloom.__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    verb_modules = (run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo)
-    for module in verb_modules:
+    for module in _VERBS:
         module.add(verbs)
     return top
 

@@ -31,7 +31,7 @@ Tree = Any
 RowFunction = Callable[[Tree, Any], Array]  # (model, rows) -> a number for each row
 
 Raw = dict[str, Any]  # what was measured of one model
-_MAIN = ""  # the prefix of the metrics of the model that the hub hands out
+MAIN = ""  # the prefix of the metrics of the model that the hub hands out
 
 NEED_OPTIMUM = ("gap", "relative_gap", "distance", "optimality")
 OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
@@ -110,7 +110,7 @@ def measure(
 ) -> dict[str, Raw]:
     """The raw numbers of an evaluation, as one program; one entry a model of the hub."""
     fed = federation.fed
-    models = {_MAIN: algorithm.model(hub, fed)} | {
+    models = {MAIN: algorithm.model(hub, fed)} | {
         f"{name}_": model for name, model in algorithm.other_models(hub, fed).items()
     }
     return {

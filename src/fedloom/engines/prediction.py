@@ -55,7 +55,7 @@ def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | 
                     f"party {name!r}: its share has {share.size} numbers, and its features need "
                     f"{site.state.size}. Pass the columns with which it was trained."
                 )
-            site.state = share.astype(site.state.dtype)
+            site.first = share.astype(site.state.dtype)
         network.step()
         return np.asarray(network.hub.scores)
 

@@ -48,7 +48,7 @@ class Simulation:
         self.clients = clients
         self.metrics = metrics
         self.root = keys.root(seed)
-        _check_fit(algorithm, problem)
+        check_fit(algorithm, problem)
         federation = assemble(problem, clients, batch_size, precision)
         self.plan = plan_for(federation, devices)
         self.federation = place(federation, self.plan)
@@ -280,7 +280,8 @@ class Simulation:
         self.bytes_up += int(up @ messages)
 
 
-def _check_fit(algorithm: Algorithm, problem: Problem) -> None:
+def check_fit(algorithm: Algorithm, problem: Problem) -> None:
+    """Raise ParameterError where a method is not for this kind of problem."""
     if algorithm.takes not in (problem.kind, *problem.also):
         raise ParameterError(
             f"{type(algorithm).__name__} is for {algorithm.takes} problems, and "

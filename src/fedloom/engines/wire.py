@@ -9,12 +9,13 @@ import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-from fedloom.errors import WireError
+from fedloom.errors import NotFiniteError, WireError
 
 Tree = Any
 
@@ -68,17 +69,28 @@ def encode(tree: Tree) -> bytes:
     return save(named(tree))
 
 
-def decode(data: bytes, like: Tree) -> Tree:
-    """Bytes as the message that is expected: the structure, shapes and dtypes of `like`."""
+def decode(data: bytes, like: Tree, *, finite: bool = False) -> Tree:
+    """Bytes as the message that is expected: the structure, shapes and dtypes of `like`.
+
+    Args:
+        data: What came from the network, from anyone.
+        like: Arrays, or their shapes and dtypes.
+        finite: Whether NaN and infinity are refused.
+    """
     leaves = jax.tree.leaves(like)
     payload = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
     limit = payload + _HEADER_ALLOWANCE * (len(leaves) + 1)
+    if not isinstance(data, bytes):
+        raise WireError(f"a message must be bytes; got {type(data).__name__}. Check who sends it.")
     if len(data) > limit:
         raise WireError(
             f"a message of {len(data)} bytes exceeds the {limit} that this exchange may take. "
             f"Both ends must run the same method on the same columns."
         )
-    return from_named(read(data), like)
+    tree = from_named(read(data), like)
+    if finite:
+        _check_finite(named(tree))
+    return tree
 
 
 def read(data: bytes) -> dict[str, np.ndarray]:
@@ -89,6 +101,26 @@ def read(data: bytes) -> dict[str, np.ndarray]:
         raise WireError(
             f"these bytes are not a message: {error}. Send them again, or check who sends them."
         ) from error
+
+
+def finite(arrays: dict[str, np.ndarray]) -> bool:
+    """Whether no array holds NaN or infinity."""
+    return all(map(_is_finite, arrays.values()))
+
+
+def _check_finite(arrays: dict[str, np.ndarray]) -> None:
+    for name, array in arrays.items():
+        if not _is_finite(array):
+            raise NotFiniteError(
+                f"{name} must hold finite numbers; it has NaN or infinity. "
+                f"Lower the step size, or look at the sender's data."
+            )
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    if not jnp.issubdtype(array.dtype, jnp.floating):  # knows bfloat16, which NumPy does not
+        return True
+    return bool(np.isfinite(array).all())
 
 
 def _array(entry: dict[str, Any]) -> np.ndarray:

@@ -143,7 +143,13 @@ def describe(made: Any, registry: Registry | None = None, tag: str = "kind") -> 
     """The table from which an object would be built again, with all defaults filled in."""
     table: dict[str, Any] = {}
     if registry is not None:
-        table[tag] = next(key for key, cls in registry.items() if cls is type(made))
+        key = next((key for key, cls in registry.items() if cls is type(made)), None)
+        if key is None:
+            raise ParameterError(
+                f"{type(made).__name__} has no key in settings files, so it cannot be written "
+                f"there or sent to sites. Use one of {', '.join(registry)}."
+            )
+        table[tag] = key
     for field in dataclasses.fields(made):
         value = getattr(made, field.name)
         if field.name in NESTED and isinstance(value, tuple):

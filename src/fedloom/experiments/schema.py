@@ -6,7 +6,12 @@ from typing import Any
 from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.data import SCHEMES
 from fedloom.experiments import building
-from fedloom.experiments.settings import CompareSettings, RunSettings, SweepSettings
+from fedloom.experiments.settings import (
+    CompareSettings,
+    FederationSettings,
+    RunSettings,
+    SweepSettings,
+)
 from fedloom.preparation import SiteFiles
 
 Schema = dict[str, Any]
@@ -37,6 +42,7 @@ def schema() -> Schema:
             "run": _table(RunSettings),
             "compare": _table(CompareSettings),
             "sweep": sweep,
+            "federation": _table(FederationSettings),
         },
         "required": ["data", "problem", "algorithm"],
         "additionalProperties": False,

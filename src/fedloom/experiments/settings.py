@@ -8,6 +8,7 @@
     [run]          rounds, batch size, seed, ...
     [compare]      seeds, metric, target, ...
     [sweep]        search, validation, ..., and in [sweep.over] the values of each field
+    [federation]   sites, quorum, timeout, ...: where the run is submitted to real sites
 
 Data of your own have `sites`, a folder or pattern with a file for each site, and `label`; they are
 divided already, so there is no [partition].
@@ -37,12 +38,16 @@ from fedloom.parameters import (
     one_of,
     param,
     parametrised,
+    positive,
 )
 from fedloom.preparation import SiteFiles
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
-_TABLES = ("data", "partition", "problem", "algorithm", "wrapper", "run", "compare", "sweep")
+_TABLES = (
+    *("data", "partition", "problem", "algorithm", "wrapper"),
+    *("run", "compare", "sweep", "federation"),
+)
 _NEEDED = ("data", "problem", "algorithm")
 _MADE = "synthetic"
 _batch_rule = Rule(
@@ -105,6 +110,27 @@ class SweepSettings:
     halving: bool = param(flag, "whether hopeless settings are stopped early", default=False)
 
 
+@parametrised
+class FederationSettings:
+    """How a run over real sites is led."""
+
+    sites: tuple[str, ...] | None = param(
+        anything, "names of the sites; none: all that are connected", default=None
+    )
+    min_sites: int | None = param(
+        at_least(1).or_none("all of them"),
+        "sites with fewer of which the run pauses",
+        default=None,
+    )
+    timeout: float = param(positive, "seconds after which a silent site is left out", default=120.0)
+    fresh_if_stale: bool = param(
+        flag, "whether a site that lost its state may start afresh", default=False
+    )
+    secure_aggregation: bool = param(
+        flag, "whether the hub learns sums of replies only", default=False
+    )
+
+
 class Settings(NamedTuple):
     """A settings file, read and checked; data are loaded when they are asked for."""
 
@@ -116,6 +142,7 @@ class Settings(NamedTuple):
     compare: CompareSettings
     sweep: SweepSettings
     over: dict[str, Any]  # the values that a sweep tries, by field
+    federation: FederationSettings
 
     @property
     def algorithm(self) -> Algorithm:
@@ -139,6 +166,7 @@ class Settings(NamedTuple):
             "run": building.describe(self.run),
             "compare": building.describe(self.compare),
             "sweep": building.describe(self.sweep) | {"over": self.over},
+            "federation": building.describe(self.federation),
         }
 
     def clients(self) -> Holders:
@@ -224,6 +252,7 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
         building.construct(CompareSettings, tables.get("compare", {}), place / "compare"),
         building.construct(SweepSettings, searching, place / "sweep"),
         over,
+        building.construct(FederationSettings, tables.get("federation", {}), place / "federation"),
     )
 
 

@@ -1,0 +1,29 @@
+"""`fedloom provision PROJECT.toml`: a kit for the server, each site and each person."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fedloom.cli.output import show_table
+from fedloom.engines.flare.provisioning import AUTHORITY, provision, read_project
+
+
+def add(verbs: Any) -> None:
+    """Declare the verb."""
+    parser = verbs.add_parser("provision", help="make the kits of a federation")
+    parser.add_argument("project", metavar="PROJECT.toml", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("kits"), metavar="DIR")
+    parser.set_defaults(handle=_handle)
+
+
+def _handle(arguments: argparse.Namespace) -> int:
+    kits = provision(read_project(arguments.project), arguments.out)
+    commands = {"server": "fedloom serve", "site": "fedloom join", "person": "fedloom submit"}
+    show_table(
+        [{"kit": str(kit.path), "for": kit.name, "command": commands[kit.role]} for kit in kits],
+        columns=("kit", "for", "command"),
+    )
+    print(
+        f"Give each kit to its owner by a safe way; keep {arguments.out / AUTHORITY} to yourself."
+    )
+    return 0

@@ -1,0 +1,100 @@
+"""`fedloom submit`, `fedloom status` and `fedloom fetch`: runs over real sites."""
+
+import argparse
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fedloom.cli.output import show_json, show_table
+from fedloom.cli.run import show_result
+from fedloom.engines.flare.kits import Kit, open_kit
+from fedloom.engines.flare.session import connected
+from fedloom.engines.flare.watching import follow, last_run
+from fedloom.engines.progress import progress_for
+from fedloom.engines.result import Result
+from fedloom.experiments import running, settings
+from fedloom.experiments.folder import RunFolder
+from fedloom.experiments.settings import Settings
+
+
+def add(verbs: Any) -> None:
+    """Declare the three verbs."""
+    submit = verbs.add_parser("submit", help="run a settings file over real sites")
+    submit.add_argument("settings", metavar="SETTINGS.toml", type=Path)
+    submit.add_argument("--resume", action="store_true", help="go on with the last run of it")
+    submit.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    submit.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
+    submit.set_defaults(handle=_submit)
+    status = verbs.add_parser("status", help="who is connected, and how runs stand")
+    status.add_argument("--format", choices=("table", "json"), default="table")
+    status.set_defaults(handle=_status)
+    fetch = verbs.add_parser("fetch", help="bring the result of the last run home")
+    fetch.add_argument("--out", type=Path, required=True, metavar="DIR")
+    fetch.set_defaults(handle=_fetch)
+    for parser in (submit, status, fetch):
+        parser.add_argument("--kit", type=Path, required=True, metavar="KIT", help="your own kit")
+
+
+def _submit(arguments: argparse.Namespace) -> int:
+    chosen = settings.read(arguments.settings, arguments.set)
+    out = arguments.out or running.default_folder(chosen)
+    show_result(submitted(chosen, open_kit(arguments.kit, "person"), out, arguments.resume))
+    print(f"kept in {out}")
+    return 0
+
+
+def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Result:
+    """Follow a run to its end, with a bar where a person looks on."""
+    metric = next(iter(chosen.run.metrics or chosen.problem.metrics()))
+    bar = progress_for(
+        None, type(chosen.algorithm).__name__, done=0, total=chosen.run.rounds, metric=metric
+    )
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    try:
+        result = follow(kit, chosen, out, resume=resume, bar=bar, say=say)
+    except KeyboardInterrupt:
+        say("the run goes on at the server; follow it with --resume, or `fedloom fetch` its result")
+        raise
+    finally:
+        bar.close()
+    resolved = chosen.resolved()
+    folder = RunFolder(out, {"settings": resolved})
+    folder.write_settings(chosen.place.text, resolved)
+    folder.finish(result)
+    return result
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    kit = open_kit(arguments.kit, "person")
+    with connected(kit) as session:
+        sites = [
+            {"site": name, "last heard": f"{datetime.fromtimestamp(when):%Y-%m-%d %H:%M:%S}"}
+            for name, when in sorted(session.sites().items())
+        ]
+        jobs = [
+            {"run": job.get("name"), "job": str(job.get("job_id")), "state": job.get("status")}
+            for job in session.jobs()
+        ]
+        for job in jobs:
+            told = session.status(str(job["job"])) if job["state"] == "RUNNING" else None
+            job["round"] = None if told is None else f"{told['round']} of {told['rounds']}"
+    if arguments.format == "json":
+        show_json({"sites": sites, "jobs": jobs})
+        return 0
+    show_table(sites, title="Connected", columns=("site", "last heard"))
+    show_table(jobs, title="Jobs", columns=("run", "job", "state", "round"))
+    return 0
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    kit = open_kit(arguments.kit, "person")
+    record = last_run(kit)
+    with connected(kit) as session:
+        result = session.fetch(record.jobs[-1], arguments.out)
+    show_result(result)
+    print(f"kept in {arguments.out}")
+    return 0

@@ -1,0 +1,291 @@
+"""The server of a run: who takes part, the rounds, the checkpoints, and waiting for a quorum.
+
+Where fewer than `min_sites` are left, the round is given up and played again when there are enough:
+sites answer it from the states that they had before it.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.algorithms.wrappers.private import sealed
+from fedloom.engines import evaluation, wire
+from fedloom.engines.block import State
+from fedloom.engines.flare.checkpoint import Progress, load, save
+from fedloom.engines.flare.job import Job
+from fedloom.engines.flare.roster import Roster, roster_of
+from fedloom.engines.flare.sites import Call, SiteError, Sites, TooFewError
+from fedloom.engines.hub import Hub
+from fedloom.engines.outlines import bare_clients, outline
+from fedloom.engines.result import Result, to_host
+from fedloom.engines.schema import schema
+from fedloom.engines.secure.hub import SecureHub
+from fedloom.engines.secure.sums import sums_of
+from fedloom.engines.simulation import check_fit
+from fedloom.errors import FederationError
+from fedloom.federation import know
+
+Tree = Any
+Facts = dict[str, Any]
+
+
+class Conductor:
+    """A run at the server."""
+
+    def __init__(
+        self,
+        job: Job,
+        calls: Mapping[str, Call],
+        home: Path,
+        *,
+        log: Callable[[str], None] = lambda text: None,
+    ):
+        self.job = job
+        self.settings = job.settings
+        self.federation = self.settings.federation
+        self.file = home / "runs" / job.run / "checkpoint.safetensors"
+        self.log = log
+        self.notes: list[str] = []
+        self.waiting = False
+        self.began = time.perf_counter()
+        self.sites = Sites(calls, self.federation.timeout, self.federation.min_sites or len(calls))
+        self.hub: Hub | None = None
+        self.progress = Progress()
+
+    def note(self, text: str) -> None:
+        """Something that the person who follows the run should read."""
+        self.notes.append(text)
+        self.log(text)
+
+    def status(self) -> Facts:
+        """How the run stands, for whoever asks."""
+        return {
+            "round": 0 if self.hub is None else self.hub.round,
+            "rounds": self.settings.run.rounds,
+            "seconds": self.progress.seconds,
+            "waiting": self.waiting,
+            "lost": dict(self.sites.lost),
+            "row": self.progress.rows[-1] if self.progress.rows else None,
+            "notes": self.notes[-20:],
+            "noted": len(self.notes),
+        }
+
+    def run(self) -> Result:
+        """Everything, from the first hello to the result."""
+        options = self.settings.run.options()
+        with jax.enable_x64(options["precision"] == "float64"):
+            check_fit(self.settings.algorithm, self.settings.problem)
+            saved = load(self.file) if self.job.resume else None
+            self._gather(saved.roster if saved else None)
+            self._make_hub()
+            if saved:
+                self._restore(saved)
+            else:
+                self._persist(self._open)
+                self._evaluate(())
+                self._save()
+            self._rounds()
+            self.sites.close()
+            return self._result("done")
+
+    def _gather(self, known: Facts | None) -> None:
+        """Say hello to everyone; settle who takes part, or check that they still fit."""
+        hello = self.job._asdict()
+        names = self.sites.names
+        answers = self.sites.ask_each({name: ("hello", hello, b"") for name in names})
+        there: dict[str, Facts] = {}
+        for name, answer in answers.items():
+            if isinstance(answer, SiteError):
+                self.sites.lost.setdefault(name, time.time())
+                self.note(f"{name} does not take part: {answer}")
+            else:
+                there[name] = json.loads(answer[0])
+        if known is not None:
+            self.roster = Roster(**known)
+            self.sites.min_sites = self.federation.min_sites or len(self.roster.names)
+        else:
+            self._check_enough()
+            order = self.federation.sites or sorted(there)
+            self.roster = roster_of({name: there[name] for name in order if name in there})
+        self.sites.names = self.roster.names
+        for name in self.roster.names:
+            if name not in there:
+                self.sites.lost.setdefault(name, time.time())
+        self.sites.greet = self._greet
+        self._begin(list(there))
+        if known is None:
+            self._check_enough()
+
+    def _check_enough(self) -> None:
+        """At the start nobody is worth waiting for: who is not there now has said no."""
+        if len(self.sites.live) < self.sites.min_sites:
+            raise FederationError(
+                f"{len(self.sites.live)} of {len(self.sites.calls)} sites take part, and the run "
+                f"needs {self.sites.min_sites}. {' '.join(self.notes)}"
+            )
+
+    def _begin(self, names: list[str]) -> None:
+        facts = self.roster._asdict()
+        ids = {name: i for i, name in enumerate(self.roster.names)}
+        answers = self.sites.ask_each(
+            {name: ("begin", {"id": ids[name], **facts}, b"") for name in names if name in ids}
+        )
+        for name, answer in answers.items():
+            if isinstance(answer, SiteError):
+                self.sites.lost.setdefault(name, time.time())
+                self.note(f"{name} does not take part: {answer}")
+
+    def _greet(self, name: str) -> None:
+        """A site that was left out is there again; its process may be another one."""
+        call, timeout = self.sites.calls[name], self.sites.timeout
+        facts = {"id": self.roster.names.index(name), **self.roster._asdict()}
+        call("hello", json.dumps(self.job._asdict()), b"", timeout)
+        call("begin", json.dumps(facts), b"", timeout)
+        self.note(f"{name} is back")
+
+    def _make_hub(self) -> None:
+        labels = None if self.roster.labels is None else np.array(self.roster.labels)
+        roster = self.roster
+        clients = bare_clients(roster.names, roster.counts, tuple(roster.shape), labels)
+        run, algorithm = self.settings.run.options(), sealed(self.settings.algorithm)
+        place = (self.settings.problem, clients)
+        self.fed = know(*place, run["precision"])
+        self.wanted = evaluation.choose(run["metrics"], self.settings.problem, False)
+        if "auc" in self.wanted.of_the_whole:
+            raise FederationError(
+                "metric 'auc' over all sites' rows would need every row's score at the hub. "
+                "Choose a metric that each site can take by itself."
+            )
+        whole = outline(*place, run["batch_size"], run["precision"])
+        self.hub = (SecureHub if self.federation.secure_aggregation else Hub)(
+            algorithm,
+            self.fed,
+            schema(algorithm, whole),
+            self.sites,
+            names=roster.names,
+            seed=run["seed"],
+            fresh_if_stale=self.federation.fresh_if_stale,
+            report=self.note,
+        )
+        if isinstance(self.hub, SecureHub):
+            self.hub.sums = sums_of(algorithm, whole)
+
+    @property
+    def _hub(self) -> Hub:
+        if self.hub is None:
+            raise FederationError("the run has not begun. Call run() first.")
+        return self.hub
+
+    def _open(self) -> None:
+        self._hub.open()
+
+    def _persist(self, part: Callable[[], Tree]) -> Tree:
+        """Play a part of the run; where sites become too few, wait for them and play it again."""
+        while True:
+            try:
+                self.sites.check_quorum()
+                return part()
+            except TooFewError as error:
+                self.note(f"paused: {error}")
+                self.waiting = True
+                self.sites.await_quorum()
+                self.waiting = False
+                self.note("enough sites are there; the run goes on")
+
+    def _rounds(self) -> None:
+        run, hub = self.settings.run, self._hub
+        while hub.round < run.rounds:
+            began = time.perf_counter()
+            info = self._persist(hub.step)
+            self.progress.seconds += time.perf_counter() - began
+            if hub.round % run.eval_every == 0 or hub.round == run.rounds:
+                self._evaluate(info)
+            self._save()
+
+    def _evaluate(self, info: Tree) -> None:
+        """Ask every site how the model does there."""
+        hub, wanted = self._hub, self.wanted
+        model = np.asarray(hub.algorithm.model(hub.state, self.fed))
+        facts = {"metrics": wanted.of_clients, "value": "objective" in wanted.of_the_whole}
+        body = wire.encode(model)
+        answers = self.sites.ask_each(
+            {
+                name: ("measure", {**facts, "after": hub.ages[id]}, body)
+                for id, name in enumerate(self.roster.names)
+            }
+        )
+        told = [
+            {} if isinstance(answer, SiteError) else json.loads(answer[0])
+            for answer in answers.values()
+        ]
+
+        def column(name: str) -> np.ndarray:
+            values = [facts.get(name) for facts in told]
+            return np.array([np.nan if value is None else value for value in values], float)
+
+        table = {name: column(name) for name in wanted.of_clients}
+        row: dict[str, float] = {
+            "round": hub.round,
+            "bytes_up": hub.bytes_up,
+            "bytes_down": hub.bytes_down,
+            "seconds": self.progress.seconds,
+            "sites": float(len(self.sites.live)),
+        }
+        for name, metric in wanted.at(self.settings.problem).items():
+            row |= evaluation.spread(name, table[name], metric.larger_is_better)
+        if facts["value"]:
+            mean = float(np.asarray(self.fed.weights, float) @ column("value"))
+            row["objective"] = mean + float(self.fed.regularisation(jnp.asarray(model)))
+        if "sparsity" in wanted.of_the_whole:
+            row["sparsity"] = float(np.mean(model == 0))
+        self.progress.rows.append(row)
+        self.progress.info.append(to_host(info))
+        self.progress.client_metrics = table
+
+    def _save(self) -> None:
+        hub, progress = self._hub, self.progress
+        progress.roster = self.roster._asdict()
+        progress.ages = {str(id): list(tag) for id, tag in hub.ages.items()}
+        progress.round, progress.bytes_up = hub.round, hub.bytes_up
+        progress.bytes_down, progress.hub = hub.bytes_down, to_host(hub.state)
+        save(progress, self.file)
+
+    def _restore(self, saved: Progress) -> None:
+        hub = self._hub
+        hub.state = jax.tree.map(
+            jnp.asarray, wire.from_named(wire.named(saved.hub), jax.eval_shape(lambda: hub.state))
+        )
+        hub.ages = {int(id): (tag[0], tag[1]) for id, tag in saved.ages.items()}
+        hub.round, hub.bytes_up, hub.bytes_down = saved.round, saved.bytes_up, saved.bytes_down
+        self.progress = saved
+        self.note(f"goes on after round {hub.round}")
+
+    def _result(self, status: str) -> Result:
+        hub, run = self._hub, self.settings.run.options()
+        vector = hub.algorithm.model(hub.state, self.fed)
+        return Result(
+            model=to_host(self.fed.layout.unravel(vector)),
+            state=State(np.int64(hub.round), to_host(hub.state), ()),
+            rows=self.progress.rows,
+            client_metrics=self.progress.client_metrics,
+            client_names=self.roster.names,
+            info=self.progress.info,
+            status=status,
+            about={
+                "algorithm": repr(self.settings.algorithm),
+                "problem": repr(self.settings.problem),
+                "clients": len(self.roster.names),
+                "batch_size": run["batch_size"],
+                "seed": run["seed"],
+                "precision": run["precision"],
+                "engine": "federation",
+                "run": self.job.run,
+                "notes": self.notes,
+            },
+        )

@@ -1,0 +1,130 @@
+"""What a site allows: the file `policy.toml` in its kit, which never leaves it.
+
+data = "mine.parquet"            # this site's rows; `fedloom join --data` sets it
+test = "held-out.parquet"        # rows on which metrics are taken
+methods = ["fedavg"]             # the methods that may run here
+problems = ["logistic"]          # the problems that may be posed
+columns = ["age", "label"]       # the columns that may be used; without it, all of the table
+min_sites = 3                    # an exchange with fewer sites is not answered
+clip = 1.0                       # replies are scaled down to this Euclidean norm
+noise = 0.5                      # standard deviation of Gaussian noise, as a multiple of clip
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedloom.errors import ParameterError, RefusedError, SettingsError
+from fedloom.files import write_text
+from fedloom.hints import closest
+from fedloom.parameters import Rule, anything, at_least, param, parametrised, positive
+
+POLICY = "policy.toml"
+_names = Rule(
+    lambda v: isinstance(v, list | tuple) and all(isinstance(name, str) for name in v),
+    "a list of names",
+    ["fedavg"],
+)
+
+
+@parametrised
+class Policy:
+    """A site's own rules."""
+
+    data: str | None = param(anything, "path of this site's rows", default=None)
+    test: str | None = param(anything, "path of rows to take metrics on", default=None)
+    methods: tuple[str, ...] = param(_names, "methods that may run here", default=())
+    problems: tuple[str, ...] = param(_names, "problems that may be posed", default=())
+    columns: tuple[str, ...] | None = param(
+        _names.or_none("all of the table"), "columns that may be used", default=None
+    )
+    min_sites: int = param(at_least(1), "sites without which no exchange is answered", default=1)
+    clip: float | None = param(
+        positive.or_none("replies as they are"), "largest norm of a reply", default=None
+    )
+    noise: float | None = param(
+        positive.or_none("no noise"), "deviation of the noise, as a multiple of clip", default=None
+    )
+
+    def __post_init__(self) -> None:
+        if self.noise is not None and self.clip is None:
+            raise ParameterError(
+                f"Policy: noise must come with clip, which it is a multiple of; got noise = "
+                f"{self.noise!r} alone. Add clip = 1.0."
+            )
+
+    def check_method(self, key: str, problem: str) -> None:
+        """Refuse a method or a problem that the owner has not allowed."""
+        for what, given, allowed in (
+            ("methods", key, self.methods),
+            ("problems", problem, self.problems),
+        ):
+            if given not in allowed:
+                raise RefusedError(
+                    f"this site's policy allows the {what} {', '.join(allowed) or 'none'}; the job "
+                    f"wants {given!r}. Its owner may add it to {what} in {POLICY}."
+                )
+
+    def check_columns(self, wanted: list[str]) -> None:
+        """Refuse a job that reads a column that the owner has not allowed."""
+        for column in wanted:
+            if self.columns is not None and column not in self.columns:
+                raise RefusedError(
+                    f"this site's policy allows the columns {', '.join(self.columns)}; the job "
+                    f"wants {column!r}. Its owner may add it to columns in {POLICY}."
+                )
+
+    def check_cohort(self, sites: int) -> None:
+        """Refuse an exchange in which a reply would be one of too few."""
+        if sites < self.min_sites:
+            raise RefusedError(
+                f"this site's policy answers where at least {self.min_sites} sites are asked; "
+                f"here are {sites}. Ask more sites."
+            )
+
+
+def read_policy(kit: Path) -> Policy:
+    """The policy of a kit."""
+    path = kit / POLICY
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(
+            f"{path}: a site needs its policy. Write one; docs/federation.md shows how."
+        ) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path}: cannot be read: {error}. Correct the file.") from error
+    known = Policy.__dataclass_fields__
+    for key in table:
+        if key not in known:
+            raise SettingsError(f"{path}: there is no setting {key!r}. {closest(key, known)}")
+    try:
+        return Policy(**table)
+    except ParameterError as error:
+        raise SettingsError(f"{path}: {error}") from error
+
+
+def set_data(kit: Path, data: Path, test: Path | None = None) -> None:
+    """Note in the policy where the site's rows are; the owner's other lines stay."""
+    path = kit / POLICY
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for key, value in (("data", data), ("test", test)):
+        if value is not None:
+            lines = [line for line in lines if not re.match(rf"\s*{key}\s*=", line)]
+            lines.append(_line(key, str(value)))
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def policy_text(proposal: Mapping[str, Any]) -> str:
+    """The policy that a fresh kit holds: the project's proposal, for the owner to change."""
+    Policy(**proposal)  # a proposal that is none should fail here, not at the sites
+    head = "# What this site allows. It is its owner's to change; docs/federation.md says how."
+    table = {"methods": [], "problems": [], **proposal}
+    return "\n".join([head, *(_line(key, value) for key, value in table.items())]) + "\n"
+
+
+def _line(key: str, value: Any) -> str:
+    return f"{key} = {json.dumps(value)}"  # texts, numbers and lists look the same in TOML

@@ -1,0 +1,39 @@
+"""What is said in a run is known beforehand, to those who hold the rows and those who do not."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedloom.engines.outlines import bare_clients, lone, outline
+from fedloom.engines.schema import schema
+from fedloom.federation import alone, assemble
+from laws.trials import ALL, BATCH, KEYS, trial
+
+
+def known_of(clients):
+    """The clients as their hub knows them."""
+    counts = [
+        [int((clients.of(i).y == label).sum()) for label in range(clients.classes)]
+        for i in range(len(clients))
+    ]
+    return bare_clients(clients.names, counts, clients.train.x.shape[1:], clients.labels)
+
+
+@pytest.mark.parametrize("entry", ALL, ids=KEYS)
+def test_counts_suffice_to_know_every_message(entry):
+    tried, algorithm = trial(entry.kind), entry.example()
+    if not hasattr(tried.clients, "sizes"):
+        pytest.skip("the parties of a vertical federation are known by their columns")
+    whole = assemble(tried.problem, tried.clients, BATCH, "float32")
+    bare = outline(tried.problem, known_of(tried.clients), BATCH, "float32")
+    assert schema(algorithm, bare) == schema(algorithm, whole)
+
+
+def test_a_site_that_knows_counts_of_others_holds_what_it_would_hold():
+    tried = trial("smooth")
+    bare = known_of(tried.clients)
+    np.testing.assert_array_equal(bare.sizes, tried.clients.sizes)
+    for i, group in enumerate(alone(tried.problem, tried.clients, BATCH, "float32")):
+        own = lone(tried.problem, bare, i, tried.clients.of(i), None, BATCH, "float32")
+        assert own.layout == group.layout
+        jax.tree.map(np.testing.assert_array_equal, own.train.rows, group.train.rows)

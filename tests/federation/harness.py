@@ -1,0 +1,90 @@
+"""A federation without a network: the server's conductor calls the sites' desks directly."""
+
+from pathlib import Path
+
+import numpy as np
+
+from fedloom.data.clients import from_arrays
+from fedloom.engines.flare import trial
+from fedloom.engines.flare.conductor import Conductor
+from fedloom.engines.flare.desk import Desk
+from fedloom.engines.flare.job import job_of
+from fedloom.engines.flare.policy import policy_text, set_data
+from fedloom.engines.flare.sites import SiteError
+from fedloom.experiments.places import Place
+from fedloom.experiments.settings import parse
+
+NAMES = ("berlin", "lyon", "torino")
+ALGORITHM = {"key": "scaffold", "lr": 0.2, "local_steps": 3}
+RUN = {"rounds": 6, "batch_size": 4, "eval_every": 3}
+
+
+def clients(sites: int = 3):
+    rng = np.random.default_rng(5)
+    parts = [
+        (rng.normal(i / 2, 1, (8 + 3 * i, 3)).astype(np.float32), rng.integers(0, 2, 8 + 3 * i))
+        for i in range(sites)
+    ]
+    for _, y in parts:
+        y[:2] = (0, 1)
+    return from_arrays(parts, names=NAMES[:sites])
+
+
+def settings(**changes):
+    tables = {
+        "data": {"label": trial.LABEL},
+        "problem": {"kind": "logistic", "l2": 0.1},
+        "algorithm": ALGORITHM,
+        "run": RUN,
+        "federation": {"timeout": 30},
+    }
+    for name, table in changes.items():
+        tables[name] = {**tables[name], **table} if name != "algorithm" else table
+    return parse(tables, Place("test", ""))
+
+
+def policies(folder: Path, held, **policy) -> list[Path]:
+    """A kit folder for each client, with its rows and its policy."""
+    allowed = {"methods": ["scaffold", "fedavg"], "problems": ["logistic"], **policy}
+    kits = []
+    for i, name in enumerate(held.names):
+        kit = folder / name
+        kit.mkdir(parents=True)
+        (kit / "policy.toml").write_text(policy_text(allowed))
+        set_data(
+            kit, trial.write_rows(folder / "rows" / f"{name}.parquet", held.of(i), held.labels)
+        )
+        kits.append(kit)
+    return kits
+
+
+class Wire:
+    """Calls to one desk; a test may cut the line, or restart the site behind it."""
+
+    def __init__(self, kit: Path):
+        self.kit = kit
+        self.desk = Desk(kit)
+        self.cut = False
+        self.before = lambda verb, facts: None  # a test's own interference
+        self.after = lambda verb, facts: None
+
+    def restart(self):
+        self.desk = Desk(self.kit)
+
+    def __call__(self, verb, facts, body, seconds):
+        self.before(verb, facts)
+        if self.cut:
+            raise SiteError("TimeoutError", "no answer")
+        try:
+            answer = self.desk.call(verb, facts, body)
+        except Exception as error:
+            raise SiteError(type(error).__name__, str(error)) from error
+        self.after(verb, facts)
+        return answer
+
+
+def federation(folder: Path, chosen, *, run="a-run", resume=False, wires=None, held=None, **policy):
+    """A conductor over desks; `wires` of an earlier one may be used again."""
+    if wires is None:
+        wires = {kit.name: Wire(kit) for kit in policies(folder, held or clients(), **policy)}
+    return Conductor(job_of(chosen, run, resume), wires, folder / "server"), wires

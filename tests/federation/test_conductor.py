@@ -1,0 +1,242 @@
+"""Server and sites of a federation, without the network between them."""
+
+import json
+import threading
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import fedloom as fl
+from federation.harness import ALGORITHM, clients, federation, policies, settings
+from fedloom.engines.flare import sites
+from fedloom.engines.flare.sites import SiteError
+from fedloom.errors import FederationError
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    chosen = settings()
+    return fl.simulate(chosen.algorithm, chosen.problem, clients(), **chosen.run.options())
+
+
+def same_bits(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one.state.hub, other.state.hub)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    conductor, _ = federation(tmp_path_factory.mktemp("undisturbed"), settings())
+    return conductor.run()
+
+
+def test_it_ends_where_the_simulator_ends(undisturbed, simulated):
+    np.testing.assert_allclose(undisturbed.model, simulated.model, rtol=1e-6, atol=1e-7)
+    for ours, theirs in zip(undisturbed.rows, simulated.rows, strict=True):
+        for name in ("round", "bytes_up", "bytes_down"):
+            assert ours[name] == theirs[name]
+        for name in ("loss", "loss_worst", "accuracy"):
+            assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
+    assert undisturbed.client_names == ("berlin", "lyon", "torino")
+
+
+def test_a_result_can_be_kept_and_read(undisturbed, tmp_path):
+    undisturbed.save(tmp_path / "kept")
+    again = fl.load(tmp_path / "kept")
+    np.testing.assert_array_equal(again.model, undisturbed.model)
+    assert again.about["engine"] == "federation"
+
+
+@pytest.mark.parametrize("at", [1, 3, 5])
+def test_a_server_that_dies_goes_on_from_its_checkpoint(at, tmp_path, undisturbed):
+    conductor, wires = federation(tmp_path, settings())
+
+    def die(verb, facts):
+        if verb == "letter" and json.loads(facts)["round"] == at:
+            raise KeyboardInterrupt  # as sudden as a kill: nothing is cleaned up
+
+    # Two of three sites have answered the round already, and moved their states on.
+    wires["torino"].before = die
+    with pytest.raises(KeyboardInterrupt):
+        conductor.run()
+    wires["torino"].before = lambda verb, facts: None
+    for wire in wires.values():
+        wire.restart()  # the sites' processes end with the job; their states are in files
+    resumed, _ = federation(tmp_path, settings(), wires=wires, resume=True)
+    same_bits(resumed.run(), undisturbed)
+    assert resumed.progress.rows[-1]["round"] == 6
+
+
+def test_a_lost_site_is_left_out_once_and_comes_back_with_its_state(tmp_path, monkeypatch):
+    monkeypatch.setattr(sites, "PAUSE_SECONDS", 0.01)
+    chosen = settings(run={"rounds": 8}, federation={"min_sites": 2})
+    conductor, wires = federation(tmp_path, chosen)
+    lyon, heard, letters = wires["lyon"], threading.Event(), []
+
+    def at_lyon(verb, facts):
+        if verb == "letter":
+            letters.append(json.loads(facts))
+        elif verb == "ping" and not lyon.cut:
+            heard.set()
+
+    def at_berlin(verb, facts):
+        round = json.loads(facts).get("round")
+        if verb == "letter" and round == 2:
+            lyon.cut = True
+        elif verb == "letter" and round == 4:
+            lyon.restart()  # a new process, which has nothing but the files of the old one
+            lyon.cut = False
+            time.sleep(0.2)  # let the question that is under way come to nothing
+        elif verb == "letter" and round == 6:
+            assert heard.wait(10)
+
+    lyon.before, wires["berlin"].before = at_lyon, at_berlin
+    result = conductor.run()
+    assert result.final["sites"] == 3
+    assert any("lyon is left out" in note for note in result.about["notes"])
+    assert "lyon is back" in result.about["notes"]
+    rounds = [letter["round"] for letter in letters]
+    assert rounds[:2] == [1, 2] and min(rounds[2:]) > 3  # it cost one timeout, and was spared then
+    assert letters[2]["after"] == [1, 1]  # it goes on from what the hub last heard of it
+
+
+def test_a_reply_that_was_lost_on_the_way_leaves_no_trace(tmp_path, undisturbed):
+    """The site has moved on, the hub has not heard of it: the round is played again."""
+    conductor, wires = federation(tmp_path, settings())
+    lost = []
+
+    def lose(verb, facts):
+        if verb == "letter" and json.loads(facts)["round"] == 3 and not lost:
+            lost.append(1)
+            raise SiteError("TimeoutError", "the reply was lost")
+
+    wires["lyon"].after = lose
+    same_bits(conductor.run(), undisturbed)
+    assert lost and any("paused" in note for note in conductor.notes)
+
+
+def test_with_too_few_sites_the_run_pauses_and_then_goes_on(tmp_path, undisturbed):
+    conductor, wires = federation(tmp_path, settings(federation={"min_sites": 3}))
+    seen = []
+
+    def cut(verb, facts):
+        if verb == "letter" and json.loads(facts)["round"] == 4 and not seen:
+            wires["torino"].cut = True
+
+    def mend(verb, facts):
+        if verb == "ping":
+            seen.append(conductor.status()["waiting"])
+            wires["torino"].cut = len(seen) < 2
+
+    wires["berlin"].before = cut
+    wires["torino"].before = mend
+    same_bits(conductor.run(), undisturbed)
+    assert True in seen  # who asked was told that the run was waiting
+
+
+def test_a_site_without_its_files_is_found_out(tmp_path):
+    conductor, wires = federation(tmp_path, settings(federation={"min_sites": 2}))
+
+    def forget(verb, facts):
+        if verb == "letter" and json.loads(facts)["round"] == 3:
+            wires["lyon"].desk.site.states.clear()
+
+    wires["lyon"].before = forget
+    result = conductor.run()
+    assert any("lyon" in n and "is not here" in n for n in result.about["notes"])
+
+
+def test_a_site_without_its_files_may_start_afresh(tmp_path):
+    chosen = settings(federation={"fresh_if_stale": True})
+    conductor, wires = federation(tmp_path, chosen)
+
+    def forget(verb, facts):
+        letter = json.loads(facts)
+        if verb == "letter" and letter["round"] == 3 and letter["after"]:
+            wires["lyon"].desk.site.states.clear()
+
+    wires["lyon"].before = forget
+    result = conductor.run()
+    assert "lyon starts afresh: its state was lost" in result.about["notes"]
+    assert not any("left out" in note for note in result.about["notes"])
+
+
+REFUSALS = {
+    "method": ({"methods": ["fedavg"]}, {}, "allows the methods fedavg; the job wants 'scaffold'"),
+    "problem": ({"problems": []}, {}, "allows the problems none; the job wants 'logistic'"),
+    "column": (
+        {"columns": ["x0", "label"]},
+        {},
+        "allows the columns x0, label; the job wants 'x1'",
+    ),
+    "few": ({"min_sites": 4}, {}, "at least 4 sites are asked; here are 3"),
+}
+
+
+@pytest.mark.parametrize("policy,changes,complaint", REFUSALS.values(), ids=REFUSALS)
+def test_a_site_refuses_what_its_owner_has_not_allowed(policy, changes, complaint, tmp_path):
+    conductor, _ = federation(tmp_path, settings(**changes), **policy)
+    with pytest.raises(FederationError):
+        conductor.run()
+    assert any(complaint in note for note in conductor.notes)
+
+
+def test_columns_that_are_allowed_suffice(tmp_path):
+    chosen = settings(data={"features": ["x0", "x2"]}, run={"rounds": 1})
+    conductor, _ = federation(tmp_path, chosen, columns=["x0", "x2", "label"])
+    assert conductor.run().model.shape == (2,)
+
+
+def test_sites_with_other_columns_are_named(tmp_path):
+    held = clients()
+    conductor, _ = federation(tmp_path, settings(), held=held)
+    import polars as pl
+
+    file = tmp_path / "rows" / "lyon.parquet"
+    pl.read_parquet(file).rename({"x1": "weight"}).write_parquet(file)
+    with pytest.raises(FederationError, match="lyon has the columns x0, weight, x2; berlin has"):
+        conductor.run()
+
+
+def test_clipping_and_noise_stay_at_the_site(tmp_path):
+    algorithm = {"key": "fedavg", "lr": 0.5, "local_steps": 5}
+    chosen = settings(algorithm=algorithm, run={"rounds": 1})
+    clipped, _ = federation(tmp_path / "clipped", chosen, clip=1e-3)
+    assert 0 < np.linalg.norm(clipped.run().model) <= 1e-3 * (1 + 1e-6)
+    noisy = [
+        federation(tmp_path / name, chosen, clip=1e-3, noise=1.0)[0].run().model
+        for name in ("one", "two")
+    ]
+    assert not np.array_equal(*noisy)  # the seed of the run does not give the noise away
+
+
+def test_a_bad_reply_costs_that_reply_only(tmp_path):
+    conductor, wires = federation(tmp_path, settings(federation={"min_sites": 2}))
+    desk = wires["lyon"].desk
+    original = desk.call
+
+    def damaged(verb, facts, body):
+        answer, data = original(verb, facts, body)
+        if verb == "letter" and json.loads(facts)["round"] == 2:
+            data = data[:-4] + b"\x00\x00\xc0\x7f"  # a NaN
+        return answer, data
+
+    desk.call = damaged
+    result = conductor.run()
+    assert result.final["sites"] == 3 and np.isfinite(result.model).all()
+    (note,) = [note for note in result.about["notes"] if "refused" in note]
+    assert note.startswith("a reply of lyon is refused") and "finite" in note
+
+
+def test_an_unknown_verb_is_refused(tmp_path):
+    (kit, *_) = policies(tmp_path, clients())
+    from fedloom.engines.flare.desk import Desk
+    from fedloom.errors import RefusedError
+
+    with pytest.raises(RefusedError, match="got 'run_code'"):
+        Desk(kit).call("run_code", "{}", b"")
+
+
+def test_the_settings_of_the_algorithm_travel():
+    assert settings().tables["algorithm"] == ALGORITHM

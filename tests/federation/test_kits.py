@@ -1,0 +1,140 @@
+"""Kits and policies: what is written, what owners must give, what is said where it fails."""
+
+import json
+
+import pytest
+
+from fedloom.cli.main import main
+from fedloom.engines.flare.kits import open_kit
+from fedloom.engines.flare.policy import Policy, read_policy, set_data
+from fedloom.engines.flare.processes import settle
+from fedloom.errors import FederationError, ParameterError, SettingsError
+
+pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
+
+PROJECT = """
+name = "hospitals"
+sites = ["berlin", "lyon"]
+
+[server]
+host = "localhost"
+port = 8002
+
+[people]
+"anna@example.org" = "lead"
+
+[policy]
+methods = ["fedavg"]
+problems = ["logistic"]
+min_sites = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "project.toml").write_text(PROJECT)
+    assert main(["provision", str(folder / "project.toml"), "--out", str(folder / "kits")]) == 0
+    return folder / "kits"
+
+
+def test_everyone_gets_a_kit(kits):
+    assert open_kit(kits / "server", "server").project == "hospitals"
+    assert open_kit(kits / "berlin", "site").name == "berlin"
+    assert open_kit(kits / "anna@example.org", "person").name == "anna@example.org"
+    assert (kits / "authority").stat().st_mode & 0o077 == 0  # its keys are nobody else's business
+
+
+def test_a_site_may_be_added_later_by_the_same_authority(kits, tmp_path):
+    more = PROJECT.replace('["berlin", "lyon"]', '["berlin", "lyon", "torino"]')
+    (tmp_path / "project.toml").write_text(more)
+    before = (kits / "berlin" / "startup" / "client.crt").read_bytes()
+    assert main(["provision", str(tmp_path / "project.toml"), "--out", str(kits)]) == 0
+    assert (kits / "berlin" / "startup" / "client.crt").read_bytes() == before
+    roots = {(kits / n / "startup" / "rootCA.pem").read_bytes() for n in ("berlin", "torino")}
+    assert len(roots) == 1
+
+
+def test_a_kit_of_another_role_is_refused(kits, capsys):
+    assert main(["serve", str(kits / "berlin")]) == 2
+    assert "is the kit of a site, berlin; this command needs that of the server" in (
+        capsys.readouterr().err
+    )
+    with pytest.raises(FederationError, match="is no kit"):
+        open_kit(kits, "site")
+
+
+def test_joining_needs_data(kits, tmp_path, capsys):
+    assert main(["join", str(kits / "lyon")]) == 2
+    assert "lyon has no data yet. Give --data FILE." in capsys.readouterr().err
+    assert main(["join", str(kits / "lyon"), "--data", str(tmp_path / "none.csv")]) == 2
+    assert "there is no such file" in capsys.readouterr().err
+
+
+def test_submitting_needs_a_server(kits, tmp_path, capsys):
+    settings = tmp_path / "s.toml"
+    settings.write_text(
+        '[data]\nlabel = "y"\n[problem]\nkind = "logistic"\n[algorithm]\nkey = "fedavg"\nlr = 0.1\n'
+    )
+    kit = str(kits / "anna@example.org")
+    assert main(["submit", str(settings), "--kit", kit, "--resume"]) == 2
+    assert "has submitted no such run" in capsys.readouterr().err
+
+
+def test_the_policy_is_the_owners(kits, tmp_path):
+    policy = read_policy(kits / "berlin")
+    assert policy.methods == ("fedavg",) and policy.min_sites == 2 and policy.data is None
+    set_data(kits / "berlin", tmp_path / "one.csv")
+    set_data(kits / "berlin", tmp_path / "two.csv", tmp_path / "test.csv")
+    policy = read_policy(kits / "berlin")
+    assert policy.data == str(tmp_path / "two.csv") and policy.test == str(tmp_path / "test.csv")
+    assert policy.methods == ("fedavg",)
+
+
+@pytest.mark.parametrize(
+    "text,complaint",
+    [
+        ('method = ["fedavg"]', "there is no setting 'method'. Did you mean 'methods'"),
+        ("min_sites = 0", "min_sites must be a whole number >= 1; got 0"),
+        ("noise = 1.0", "noise must come with clip"),
+        ("clip = ", "cannot be read"),
+    ],
+)
+def test_mistakes_in_a_policy_are_named(text, complaint, tmp_path):
+    (tmp_path / "policy.toml").write_text(text)
+    with pytest.raises(SettingsError, match=complaint):
+        read_policy(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change,complaint",
+    [
+        (('name = "hospitals"', ""), "a project needs name"),
+        (("[people]", "[persons]"), "there is no setting 'persons'"),
+        (('= "lead"', '= "boss"'), "people.anna@example.org must be one of lead"),
+        (("port = 8002", "port = 0"), "port must be a whole number >= 1"),
+    ],
+)
+def test_mistakes_in_a_project_are_named(change, complaint, tmp_path, capsys):
+    (tmp_path / "project.toml").write_text(PROJECT.replace(*change))
+    assert main(["provision", str(tmp_path / "project.toml"), "--out", str(tmp_path / "k")]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_no_code_travels_and_no_log_leaves(kits):
+    for name, role in (("server", "server"), ("berlin", "site")):
+        kit = open_kit(kits / name, role)
+        settle(kit)
+        local = kit.path / "local"
+        rights = json.loads((local / "authorization.json").read_text())["permissions"]
+        for right in rights.values():
+            assert right["byoc"] == "none" and right["shell_commands"] == "none"
+        resources = json.loads((local / "resources.json").read_text())
+        assert len(resources["class_allow_list"]) == 4
+        assert role == "server" or resources["allow_log_streaming"] is False
+
+
+def test_a_policy_allows_nothing_by_itself():
+    assert Policy().methods == () and Policy().problems == ()
+    with pytest.raises(ParameterError):
+        Policy(clip=-1.0)

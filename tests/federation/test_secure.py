@@ -1,0 +1,264 @@
+"""Secure sums: exact on their grid whoever drops out, and a single reply says nothing."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.cli.explain import describe
+from fedloom.engines.hub import Hub, Letter, Lost
+from fedloom.engines.in_process import Local
+from fedloom.engines.schema import schema
+from fedloom.engines.secure import grid, masks, shamir
+from fedloom.engines.secure.hub import SecureHub
+from fedloom.engines.secure.member import Member, threshold
+from fedloom.engines.secure.sums import sums_of, why_not
+from fedloom.engines.site import Site
+from fedloom.errors import ProtocolError, RefusedError, WireError
+from fedloom.federation import alone, assemble, know
+from laws.trials import ALL, BATCH, ROUNDS, run, trial
+
+
+@given(st.binary(min_size=32, max_size=32), st.integers(1, 6), st.data())
+def test_any_threshold_of_shares_gives_the_secret_back(secret, needed, data):
+    members = range(6)
+    shares = shamir.split(secret, members, needed)
+    some = data.draw(st.sets(st.sampled_from(list(members)), min_size=needed))
+    assert shamir.join({id: shares[id] for id in some}, 32) == secret
+
+
+def test_fewer_shares_do_not():
+    secret = masks.new_key()
+    shares = shamir.split(secret, range(5), 3)
+    few = shamir.join({id: shares[id] for id in (0, 1)}, 66)
+    assert few[-32:] != secret
+
+
+def test_both_owners_of_a_seed_find_it_and_nobody_else():
+    one, two, other = masks.new_key(), masks.new_key(), masks.new_key()
+    seed = masks.agree(one, masks.public(two), "mask")
+    assert seed == masks.agree(two, masks.public(one), "mask")
+    assert seed != masks.agree(one, masks.public(two), "share")
+    assert seed != masks.agree(other, masks.public(two), "mask")
+
+
+def test_the_grid_is_fine_and_has_an_end():
+    values = np.array([1.5, -2.25, 1e-9, 0])
+    back = grid.from_ring(grid.to_ring(values, 5))
+    assert np.abs(back - values).max() <= 2.0**-33
+    for bad in (1e10, np.nan, np.inf):
+        with pytest.raises(WireError, match="secure aggregation takes numbers below"):
+            grid.to_ring(np.array([bad]), 5)
+
+
+class Members:
+    """A transport to members who hold vectors; some leave before a phase."""
+
+    def __init__(self, vectors, leave):
+        self.seen = {}
+        self.leave = leave  # phase -> who is gone from then on
+        self.gone = set()
+        sums = {"round": (("plain",),)}
+        self.members = [
+            Member(id, 1.0, sums, lambda letter, v=vector: v) for id, vector in enumerate(vectors)
+        ]
+
+    def send(self, letters):
+        phase = next(iter(letters.values())).phase
+        self.gone |= self.leave.get(phase, set())
+        self.seen[phase] = {
+            id: self.members[id].reply_to(letter)
+            for id, letter in letters.items()
+            if id not in self.gone
+        }
+        return {id: self.seen[phase].get(id, Lost("gone")) for id in letters}
+
+
+def secure_sum(vectors, leave):
+    """The sum that a hub finds, who is in it, and what passed through its hands."""
+    transport = Members(vectors, leave)
+    hub = SecureHub.__new__(SecureHub)
+    hub.transport, hub.fresh_if_stale, hub.names = transport, False, [f"s{i}" for i in range(9)]
+    hub.bytes_down = hub.bytes_up = 0
+    hub.report = lambda text: None
+    ids = range(len(vectors))
+    letters = {id: Letter("train", b"", 1, 1, len(vectors), (0, 0)) for id in ids}
+    arrived, total = hub._sum(letters, b"", len(vectors[0]))
+    return arrived, total, transport
+
+
+VECTORS = np.random.default_rng(3).normal(size=(5, 40)) * 100
+DROPS = {
+    "nobody": ({}, {0, 1, 2, 3, 4}),
+    "one before its answer": ({"masked": {2}}, {0, 1, 3, 4}),
+    "two before their answers": ({"masked": {0, 3}}, {1, 2, 4}),
+    "one before it shared": ({"shares": {4}}, {0, 1, 2, 3}),
+    "one after its answer": ({"unmask": {1}}, {0, 1, 2, 3, 4}),
+    "two after their answers": ({"unmask": {1, 2}}, {0, 1, 2, 3, 4}),
+    "one before and one after": ({"masked": {0}, "unmask": {4}}, {1, 2, 3, 4}),
+    "one before all": ({"keys": {2}, "masked": {0}}, {1, 3, 4}),
+}
+
+
+@pytest.mark.parametrize("leave,counted", DROPS.values(), ids=DROPS)
+def test_the_sum_is_exact_on_the_grid(leave, counted):
+    arrived, total, _ = secure_sum(VECTORS, leave)
+    assert set(arrived) == counted
+    steps = np.rint(VECTORS[sorted(counted)] * 2.0**grid.BITS).astype(np.int64).sum(0)
+    np.testing.assert_array_equal(np.rint(total * 2.0**grid.BITS).astype(np.int64), steps)
+
+
+def test_with_too_few_left_there_is_no_sum():
+    arrived, total, _ = secure_sum(VECTORS, {"masked": {0, 1, 2}})
+    assert arrived == [] and not total.any()
+
+
+def test_single_masked_replies_look_uniform():
+    """Every byte of a masked reply to a constant is spread evenly, and no two replies are alike."""
+    constant = np.full((3, 20_000), 1.0)
+    _, total, transport = secure_sum(constant, {})
+    np.testing.assert_array_equal(total, 3.0)
+    replies = [np.frombuffer(data, np.uint8) for data in transport.seen["masked"].values()]
+    for reply in replies:
+        for place in range(8):
+            counts = np.bincount(reply[place::8], minlength=256)
+            assert stats.chisquare(counts).pvalue > 1e-6
+        words = reply.view(np.uint64) / 2.0**64
+        assert stats.kstest(words, "uniform").pvalue > 1e-6
+        assert len(np.unique(words)) == len(words)
+
+
+def member():
+    return Member(0, 1.0, {"round": (("plain",),)}, lambda letter: np.zeros(2))
+
+
+def letter(phase, body=b""):
+    return Letter("train", body, 1, 1, 3, (0, 0), phase)
+
+
+def test_phases_come_in_order_and_once():
+    site = member()
+    with pytest.raises(RefusedError, match="'unmask' of a secure sum is not due"):
+        site.reply_to(letter("unmask"))
+    with pytest.raises(RefusedError, match="'' of a secure sum is not due"):
+        site.reply_to(letter(""))  # a plain letter would give the reply away
+    site.reply_to(letter("keys"))
+    with pytest.raises(RefusedError, match="'masked' of a secure sum is not due; it is shares"):
+        site.reply_to(letter("masked"))
+
+
+def test_a_hub_cannot_open_a_sum_of_few():
+    _, _, transport = secure_sum(VECTORS, {})
+    transport.members[0]._next = "unmask"
+    with pytest.raises(RefusedError, match="opened with 3 answers or more; here are 1"):
+        transport.members[0].reply_to(letter("unmask", b'{"arrived": [0]}'))
+
+
+def test_false_shares_spoil_the_sum_and_not_the_hub(monkeypatch):
+    """A wrong share gives a secret that is too long, all but surely."""
+    original = Member._unmask
+
+    def lie(self, letter):
+        told = json.loads(original(self, letter))
+        return json.dumps(
+            {id: share * 3**200 % shamir.PRIME for id, share in told.items()}
+        ).encode()
+
+    monkeypatch.setattr(Member, "_unmask", lie)
+    arrived, total, _ = secure_sum(VECTORS, {})
+    assert arrived == [] and not total.any()
+
+
+def test_a_sealed_share_that_was_changed_is_noticed():
+    _, _, transport = secure_sum(VECTORS, {})
+    site = transport.members[0]
+    site._sealed[1] = site._sealed[1][:-1] + bytes([site._sealed[1][-1] ^ 1])
+    site._next = "unmask"
+    with pytest.raises(WireError, match="a letter of the secure sum is not what it should be"):
+        site.reply_to(letter("unmask", b'{"arrived": [0, 1, 2, 3, 4]}'))
+
+
+def test_two_members_are_too_few():
+    arrived, _, _ = secure_sum(VECTORS[:2], {})
+    assert arrived == []
+    assert threshold(3) == 2 and threshold(5) == 3
+
+
+class Secure(Local):
+    """Sites that take part in secure sums, inside one process."""
+
+    def __init__(self, sites, fed, sums):
+        super().__init__(sites)
+        self.members = [
+            Member(site.id, float(fed.weights[site.id]), sums, site.answer) for site in sites
+        ]
+
+    def send(self, letters):
+        return {id: self.members[id].reply_to(letter) for id, letter in letters.items()}
+
+
+FAMILIES = list(dict.fromkeys(entry.family for entry in ALL))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double):
+    """One of each family; to which methods it applies at all is quick to find out."""
+    obstacles = {}
+    for entry in (entry for entry in ALL if entry.family == family):
+        tried, algorithm = trial(entry.kind), entry.example()
+        whole = assemble(tried.problem, tried.clients, BATCH, "float64")
+        obstacles[entry.key] = why_not(algorithm, whole)
+        if obstacles[entry.key] is None:
+            break
+    else:
+        pytest.skip(f"secure aggregation applies to none: {obstacles}")
+    place = (tried.problem, tried.clients)
+    sums, fed, expected = (
+        sums_of(algorithm, whole),
+        know(*place, "float64"),
+        schema(algorithm, whole),
+    )
+    sites = [
+        Site(i, algorithm, group, expected, seed=0)
+        for i, group in enumerate(alone(*place, BATCH, "float64"))
+    ]
+    names = tried.clients.names
+    hub = SecureHub(algorithm, fed, expected, Secure(sites, fed, sums), names=names)
+    hub.sums = sums
+    hub.open()
+    for _ in range(ROUNDS):
+        hub.step()
+    simulated = run(entry)
+    compare = np.asarray(algorithm.model(simulated.state.hub, fed))
+    np.testing.assert_allclose(np.asarray(algorithm.model(hub.state, fed)), compare, atol=1e-7)
+    assert hub.bytes_up > simulated.final["bytes_up"]  # what it costs is counted
+
+
+def test_a_hub_that_looks_at_single_replies_is_found_out(monkeypatch):
+    tried, algorithm = trial("smooth"), CATALOGUE["fedavg"].example()
+    whole = assemble(tried.problem, tried.clients, BATCH, "float32")
+    assert why_not(algorithm, whole) is None
+    original = type(algorithm).round
+
+    def nosy(self, hub, fed, key):
+        steps = original(self, hub, fed, key)
+        replies = yield next(steps)
+        return hub, replies.value
+
+    monkeypatch.setattr(type(algorithm), "round", nosy)
+    with pytest.raises(ProtocolError, match=r"looks at single replies to 'train', by \.value"):
+        sums_of(algorithm, whole)
+
+
+def test_explain_says_whether_it_applies():
+    assert describe(CATALOGUE["fedavg"])["secure_aggregation"] == "applies"
+
+
+def test_a_plain_hub_is_not_answered_by_a_secure_site():
+    assert issubclass(SecureHub, Hub)
+    with pytest.raises(RefusedError):
+        member().reply_to(Letter("train", b"", 1, 1, 3, (0, 0)))
