@@ -86,7 +86,7 @@ def minimax() -> Stop:
         },
         problems.AUC(),
         clients,
-        ("auc", "objective"),
+        ("auc",),
         {"rounds": 100, "batch_size": 20, "metrics": ("auc", "objective")},
     )
 
