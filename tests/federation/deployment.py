@@ -8,13 +8,13 @@ from federation.harness import clients
 from fedloom.engines.flare import trial, watching
 from fedloom.engines.flare.processes import processes_of, start, stop
 
-METHODS = ("fedavg", "scaffold", "decoupled_prox", "drfa", "ffmdr", "quped", "egvfl")
+METHODS = ("fedavg", "scaffold", "decoupled_prox", "drfa", "ffmdr", "quped")
 MAIN = (".server_train", ".client_train")  # the modules of the processes that a kit starts with
 PEOPLE = {"member@fedloom.local": "member"}
 
 
 @contextlib.contextmanager
-def deployed(folder, methods=METHODS, problems=("logistic",)):
+def deployed(folder, methods=METHODS, problems=("logistic", "auc", "personal")):
     """Three sites with the harness's rows; nothing is left running."""
     made = trial.build(folder, clients(), methods=methods, problems=problems, people=PEOPLE)
     try:

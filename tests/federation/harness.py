@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import jax
 import numpy as np
 
+from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data.clients import from_arrays
 from fedloom.engines.flare import trial
 from fedloom.engines.flare.conductor import Conductor
@@ -11,6 +13,7 @@ from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import job_of
 from fedloom.engines.flare.policy import policy_text, set_data
 from fedloom.engines.flare.sites import SiteError
+from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import parse
 
@@ -41,6 +44,25 @@ def settings(**changes):
     for name, table in changes.items():
         tables[name] = {**tables[name], **table} if name != "algorithm" else table
     return parse(tables, Place("test", ""))
+
+
+PROBLEMS = {
+    "saddle": {"kind": "auc"},
+    "personal": {"kind": "personal", "model": {"kind": "mlp", "hidden": [3]}},
+}
+
+
+def settings_for(key, **changes):
+    """Settings with the example of a method of the catalogue, on a problem that it is for."""
+    entry = CATALOGUE[key]
+    table = building.describe(entry.example(), building.ALGORITHMS, tag="key")
+    tables = {"problem": PROBLEMS.get(entry.example().takes, {}), "algorithm": table}
+    return settings(**tables, **changes)
+
+
+def same_to_rounding(model, other):
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)  # noqa: E731
+    jax.tree.map(close, model, other)
 
 
 def policies(folder: Path, held, **policy) -> list[Path]:

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from federation.harness import ALGORITHM, clients, federation, policies, settings
+from federation.harness import (
+    ALGORITHM,
+    clients,
+    federation,
+    policies,
+    same_to_rounding,
+    settings,
+    settings_for,
+)
 from fedloom.engines.flare import sites
 from fedloom.engines.flare.sites import SiteError
 from fedloom.errors import FederationError
@@ -39,6 +47,17 @@ def test_it_ends_where_the_simulator_ends(undisturbed, simulated):
         for name in ("loss", "loss_worst", "accuracy"):
             assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
     assert undisturbed.client_names == ("berlin", "lyon", "torino")
+
+
+@pytest.mark.parametrize("key", ["decoupled_prox", "drfa", "ffmdr", "quped"])
+def test_a_method_of_each_family_ends_where_the_simulator_ends(key, tmp_path):
+    chosen = settings_for(key)
+    methods = {"methods": [key], "problems": ["logistic", "auc", "personal"]}
+    conductor, _ = federation(tmp_path, chosen, **methods)
+    simulated = fl.simulate(chosen.algorithm, chosen.problem, clients(), **chosen.run.options())
+    result = conductor.run()
+    same_to_rounding(result.model, simulated.model)
+    assert result.final["bytes_up"] == simulated.final["bytes_up"]
 
 
 def test_a_result_can_be_kept_and_read(undisturbed, tmp_path):
