@@ -8,6 +8,27 @@ import pytest
 
 # Tests compile thousands of tiny programs; keeping them on disk makes the second run quick.
 os.environ.setdefault("FEDLOOM_CACHE", str(Path(__file__).parent / ".cache"))
+# Compiling takes most of a test run's time, and tiny programs gain nothing from optimisation.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true",
+)
+
+
+_MANY_MAPPINGS = 30_000  # Linux allows a process 65,530, and every compiled program takes several
+
+
+def pytest_runtest_logfinish(nodeid, location):
+    """Let go of compiled programs before there are more than the system lets a process map."""
+    pytest_runtest_logfinish.ended += 1
+    if pytest_runtest_logfinish.ended % 20 == 0:
+        maps = Path("/proc/self/maps")
+        if maps.exists() and maps.read_bytes().count(b"\n") > _MANY_MAPPINGS:
+            jax.clear_caches()
+
+
+pytest_runtest_logfinish.ended = 0
 
 
 @pytest.fixture

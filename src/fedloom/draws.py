@@ -123,6 +123,7 @@ def domain(sizes: int | np.ndarray) -> Domain:
     )
 
 
+@functools.partial(jax.jit, static_argnames="count")  # traced once for each shape, then inlined
 def distinct(key: Array, domain: Domain, count: int) -> Array:
     """The first `count` entries of a random permutation of 0 .. size-1.
 

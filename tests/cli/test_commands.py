@@ -179,11 +179,17 @@ def test_the_installed_command_knows_its_version_and_misuse():
     assert subprocess.run([fedloom, "ride"], capture_output=True).returncode == 2
 
 
-def test_demo_runs_and_draws(tmp_path, capsys):
+def test_demo_tours_all_families_and_ends_with_a_page(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path)]) == 0
-    assert "SCAFFOLD" in capsys.readouterr().out
-    assert {p.name for p in tmp_path.iterdir()} == {"digits.png", "who-holds-what.png"}
-    assert all(p.read_bytes().startswith(b"\x89PNG") for p in tmp_path.iterdir())
+    printed = capsys.readouterr().out
+    stops = ("averaging", "composite", "minimax", "robust", "personal", "vertical")
+    for method in ("SCAFFOLD", "DecoupledProx", "FFMDR", "DRFA", "QuPeD, 2 bits", "EGVFL"):
+        assert method in printed
+    for stop in stops:
+        assert (tmp_path / f"{stop}.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "report.html").read_text()
+    assert "A tour of fedloom" in page and "QuPeD, 2 bits" in page
+    assert fl.load(tmp_path / "composite" / "DecoupledProx" / "seed-0").final["optimality"] < 1e-6
 
 
 def test_the_example_settings_run(tmp_path):

@@ -91,12 +91,12 @@ def test_shares_lie_with_their_parties_and_predict_together(tmp_path):
         parties.names
     )
     held_out = dict(zip(parties.names, parties.test_features, strict=True))
-    scores = fl.predict(problem, held_out, tmp_path)
+    scores = fl.joint_predict(problem, held_out, tmp_path)
     accuracy = np.mean(scores.argmax(1) == parties.test_y)
     assert accuracy == pytest.approx(result.final["accuracy"])
     with pytest.raises(fl.FedloomError, match="share has"):
         wrong = held_out | {"party 0": held_out["party 1"]}
-        fl.predict(problem, wrong, tmp_path)
+        fl.joint_predict(problem, wrong, tmp_path)
 
 
 def test_problems_and_holders_must_fit():

@@ -6,6 +6,7 @@ the round began with. Where the hub did not get an answer, or plays a round agai
 back to the state that the letter names, and nothing is lost or done twice.
 """
 
+import dataclasses
 import functools
 from typing import Any, Protocol
 
@@ -65,6 +66,8 @@ class Site:
     ):
         self.id = id
         self.algorithm = algorithm
+        # Its place among others is no part of its programs, so that sites alike share them.
+        group = dataclasses.replace(group, members=(0,))
         self.group = jax.device_put(group)  # once, and not with every letter
         self.expected = expected
         self.root = keys.root(seed)

@@ -14,7 +14,7 @@ with consensus, in a metric that scales the two blocks by beta and dual_beta; a 
 beta can save most of the rounds. It is sound where f_i is convex in x and concave in y, as AUC with
 linear scores is.
 
-Differs from FFMDR's paper: there the dual stays with the client, and what is solved is SEP. As in
+Differs from the paper: in FFMDR the dual stays with the client, and what is solved is SEP. As in
 FFMDR, absent clients keep contributing, means carry the problem's weights, and a reply tells the
 iterations that the local solver spent.
 """

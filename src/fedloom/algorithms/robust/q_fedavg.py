@@ -15,9 +15,9 @@ Paper            here                     Paper           here
 L                1 / lr                   E epochs        local_steps = "E epochs"
 p_k              the problem's weights    F_k             f_i
 
-Sampling: the paper draws clients by weight and adds them alike ("by_weight"); here that is with
-replacement, where the released program draws without. "uniform" (the default) draws clients alike
-and adds them by the problem's weights, as FedAvg does.
+Differs from the paper: it draws clients by weight and adds them alike ("by_weight"); here that is
+with replacement, where the released program draws without. "uniform" (the default) draws clients
+alike and adds them by the problem's weights, as FedAvg does.
 """
 
 from typing import Any

@@ -15,8 +15,8 @@ bounds that of the objective.
 Paper            here                     Paper           here
 L                1 / lr                   p_k             the problem's weights
 
-Sampling is as for q-FedAvg: alike and added by the problem's weights ("uniform"), or by weight with
-replacement and added alike ("by_weight").
+Differs from the paper: sampling is as for q-FedAvg, alike and added by the problem's weights
+("uniform"), or by weight with replacement and added alike ("by_weight").
 """
 
 from typing import Any
