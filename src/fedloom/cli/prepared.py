@@ -11,6 +11,8 @@ _SHOWN_WORDS = 6
 
 def show_preparation(result: Result) -> None:
     """The columns with their types, and a row for each site; nothing where there were no files."""
+    if "alignment" in result.about:
+        print(result.about["alignment"])
     if "preparation" not in result.about:
         return
     found = Preparation.from_dict(result.about["preparation"])

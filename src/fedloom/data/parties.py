@@ -22,6 +22,7 @@ class Parties:
     labels: np.ndarray | None = None  # what the classes 0, 1, ... are called; None: a regression
     test_features: tuple[Any, ...] | None = None
     test_y: np.ndarray | None = None
+    alignment: str | None = None  # how many people a join kept and what it dropped, in words
 
     def __len__(self) -> int:
         return len(self.features)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.data import holdings
-from fedloom.data.parties import Holders
+from fedloom.data.parties import Holders, Parties
 from fedloom.engines import block, evaluation, joint, keys, privacy, wire
 from fedloom.engines.block import State
 from fedloom.engines.placement import SMALL_MODEL, place, plan_for
@@ -76,6 +76,8 @@ class Simulation:
         }
         if problem.kind == "saddle":
             self.about["dual"] = algorithm.dual
+        if isinstance(clients, Parties) and clients.alignment is not None:
+            self.about["alignment"] = clients.alignment
         preparation = getattr(clients, "preparation", None)
         if preparation is not None:
             self.about["preparation"] = preparation.as_dict()

@@ -12,7 +12,7 @@ from fedloom.experiments.settings import (
     RunSettings,
     SweepSettings,
 )
-from fedloom.preparation import SiteFiles
+from fedloom.preparation import PartyFiles, SiteFiles
 
 Schema = dict[str, Any]
 _NOT_IN_FILES = ("inner", "secret")  # of a wrapper: the method of the file, and what no file holds
@@ -22,7 +22,7 @@ def schema() -> Schema:
     """The whole settings file."""
     method = _choice(building.ALGORITHMS, tag="key", extra={"name": {"type": "string"}})
     wrapper = _choice(WRAPPERS)
-    sites = {"required": ["sites"]}
+    files = [{"required": [name]} for name in ("sites", "parties")]
     dividing = {
         "seed": {"type": "integer", "minimum": 0},
         "test_fraction": {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
@@ -34,7 +34,13 @@ def schema() -> Schema:
         "title": "fedloom settings",
         "type": "object",
         "properties": {
-            "data": {"anyOf": [_table(SiteFiles), {"type": "object", "not": sites}]},
+            "data": {
+                "anyOf": [
+                    _table(SiteFiles),
+                    _table(PartyFiles),
+                    {"type": "object", "not": {"anyOf": files}},
+                ]
+            },
             "partition": _choice(SCHEMES, tag="scheme", extra=dividing),
             "problem": _choice(building.PROBLEMS),
             "algorithm": {"anyOf": [method, {"type": "array", "items": method, "minItems": 1}]},

@@ -11,7 +11,8 @@
     [federation]   sites, quorum, timeout, ...: where the run is submitted to real sites
 
 Data of your own have `sites`, a folder or pattern with a file for each site, and `label`; they are
-divided already, so there is no [partition].
+divided already, so there is no [partition]. Files of parties with other columns of the same people
+have `parties`, `id` and `label` instead.
 The data named "synthetic" are made, not read, and come with their division over clients.
 """
 
@@ -40,7 +41,7 @@ from fedloom.parameters import (
     parametrised,
     positive,
 )
-from fedloom.preparation import SiteFiles
+from fedloom.preparation import PartyFiles, SiteFiles
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
@@ -173,7 +174,9 @@ class Settings(NamedTuple):
         """Load the data and divide them."""
         loading = dict(self.tables["data"])
         if "sites" in loading:
-            return self._site_files().clients()
+            return self._files(SiteFiles).clients()
+        if "parties" in loading:
+            return self._files(PartyFiles).load()
         source = loading.pop("name", None) or loading.pop("path", None)
         place = self.place / "data"
         if source is None:
@@ -189,12 +192,12 @@ class Settings(NamedTuple):
         scheme = building.scheme(dividing, self.place / "partition")
         return data.partition(dataset, scheme, **options)
 
-    def _site_files(self) -> SiteFiles:
+    def _files(self, kind: type) -> Any:
         if "partition" in self.tables:
             raise (self.place / "partition").error(
                 "files of sites are divided already. Remove this table, or put a name in [data]."
             )
-        return building.construct(SiteFiles, self.tables["data"], self.place / "data")
+        return building.construct(kind, self.tables["data"], self.place / "data")
 
 
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:

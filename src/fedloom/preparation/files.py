@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES = tuple(kind + packing for kind in (".csv", ".parquet") for packing in PACKINGS)
 
-_text = Rule(lambda v: isinstance(v, str) and bool(v), "a text", "sites/*.csv", {"type": "string"})
+a_text = Rule(lambda v: isinstance(v, str) and bool(v), "a text", "sites/*.csv", {"type": "string"})
 _names = Rule(
     lambda v: isinstance(v, tuple) and all(isinstance(name, str) for name in v),
     "a list of names of columns",
@@ -31,7 +31,8 @@ _names = Rule(
 )
 
 
-def _names_param(doc: str) -> Any:
+def names_param(doc: str) -> Any:
+    """A field for a list of columns."""
     return param(_names, doc, default=())
 
 
@@ -39,19 +40,19 @@ def _names_param(doc: str) -> Any:
 class SiteFiles:
     """A CSV or Parquet file for each site, all with the same columns."""
 
-    sites: str = param(_text, "a folder, or a pattern such as sites/*.parquet")
-    label: str = param(_text, "the column to predict")
+    sites: str = param(a_text, "a folder, or a pattern such as sites/*.parquet")
+    label: str = param(a_text, "the column to predict")
     test: str | None = param(
-        _text.or_none("no test files"),
+        a_text.or_none("no test files"),
         "folder or pattern of test files, each named as its site's file",
         default=None,
     )
     test_fraction: float | None = param(
         between(0, 1).or_none("no rows"), "the part of each site's rows to hold out", default=None
     )
-    ignore: tuple[str, ...] = _names_param("columns to leave out")
-    categorical: tuple[str, ...] = _names_param("columns of words, whatever they look like")
-    numeric: tuple[str, ...] = _names_param("columns of numbers, whatever they look like")
+    ignore: tuple[str, ...] = names_param("columns to leave out")
+    categorical: tuple[str, ...] = names_param("columns of words, whatever they look like")
+    numeric: tuple[str, ...] = names_param("columns of numbers, whatever they look like")
     regression: bool | None = param(
         flag.or_none("where some label is not whole"),
         "whether the label is a number to predict",

@@ -1,0 +1,87 @@
+"""Files of parties that hold other columns of the same people."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fedloom as fl
+from fedloom.cli.main import main
+from fedloom.errors import FedloomError
+from fedloom.preparation import PartyFiles
+
+SETTINGS = """
+[data]
+parties = "parties/*.csv"
+id = "who"
+label = "ill"
+join = "plain"
+test_fraction = 0.25
+[problem]
+kind = "vertical"
+loss = "logistic"
+[algorithm]
+key = "egvfl"
+[run]
+rounds = 300
+precision = "float64"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A laboratory with the diagnoses and a clinic, which do not know quite the same people."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    marker, ward = rng.normal(size=80), rng.choice(["red", "blue"], 80)
+    ill = np.where(marker + (ward == "red") + rng.normal(0, 0.2, 80) > 0.5, "yes", "no")
+    people = np.array([f"p{i}" for i in range(80)])
+    (tmp_path / "parties").mkdir()
+    laboratory = pl.DataFrame({"who": people, "marker": marker, "ill": ill})
+    laboratory[:75].write_csv("parties/laboratory.csv")
+    order = rng.permutation(np.arange(5, 80))
+    ages: list[float | None] = [30.0 + i for i in range(80)]
+    ages[10] = None
+    clinic = pl.DataFrame({"who": people, "ward": ward, "age": ages})
+    clinic[order].write_csv("parties/clinic.csv")
+    return tmp_path
+
+
+def test_run_joins_trains_and_says_what_it_dropped(folder, capsys):
+    (folder / "run.toml").write_text(SETTINGS)
+    assert main(["run", "run.toml", "--out", "kept"]) == 0
+    printed = capsys.readouterr().out
+    assert "70 people at all 2 parties; dropped: 5 rows of laboratory, 5 rows of clinic" in printed
+    result = fl.load("kept")
+    assert result.final["accuracy"] > 0.8
+    assert set(result.model) == {"laboratory", "clinic"}
+    assert "70 people" in result.about["alignment"]
+
+
+def test_rows_are_the_same_people_and_columns_are_prepared(folder):
+    made = PartyFiles(parties="parties", id="who", label="ill", join="plain").load()
+    assert made.names == ("laboratory", "clinic") and made.widths == (1, 3)
+    assert made.labels.tolist() == ["no", "yes"]
+    laboratory, clinic = (pl.read_csv(f"parties/{name}.csv") for name in made.names)
+    whole = laboratory.join(clinic, on="who", maintain_order="left")
+    marker = whole["marker"].to_numpy()
+    np.testing.assert_allclose(made.features[0][:, 0], (marker - marker.mean()) / marker.std())
+    np.testing.assert_array_equal(made.features[1][:, 1], (whole["ward"] == "red").to_numpy())
+    ages = whole["age"].to_numpy()
+    assert made.features[1][np.isnan(ages), 2] == 0 == np.isnan(made.features[1]).sum()
+    np.testing.assert_array_equal(made.y, (whole["ill"] == "yes").to_numpy())
+
+
+@pytest.mark.parametrize(
+    "changes,complaint",
+    [
+        ({"id": "whoo"}, "must have the id column 'whoo'. Did you mean 'who'"),
+        ({"label": "age2"}, "must be a column of exactly one file; it is in none"),
+        ({"label": "who"}, "must be a column of exactly one file; it is in clinic, laboratory"),
+        ({"parties": "nowhere/*.csv"}, "no CSV or Parquet file at 'nowhere/"),
+        ({"ignore": ["marker"]}, "every party must have a feature"),
+    ],
+)
+def test_wrong_files_get_a_clear_error(changes, complaint, folder):
+    options = {"parties": "parties", "id": "who", "label": "ill", "join": "plain"} | changes
+    with pytest.raises(FedloomError, match=complaint):
+        PartyFiles(**options).load()
