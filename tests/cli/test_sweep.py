@@ -109,6 +109,15 @@ def test_halving_stops_the_worse_half_early():
     assert whole.rows[0]["loss"] == found.rows[3]["loss"]  # stopped and resumed, the same bits
 
 
+@pytest.mark.parametrize("search", [fl.compare, fl.sweep])
+def test_a_metric_that_is_not_measured_is_refused_before_anything_runs(search):
+    clients = fl.data.partition(fl.data.load("iris"), "iid", clients=3)
+    methods, options = {"f": fl.algorithms.FedAvg(lr=1.0)}, {"rounds": 10**9}
+    options |= {"over": {"lr": [0.1]}} if search is fl.sweep else {}
+    with pytest.raises(ParameterError, match="got 'acuracy'. Did you mean 'accuracy'"):
+        search(methods, fl.problems.Multinomial(), clients, metric="acuracy", **options)
+
+
 def test_random_search_is_seeded_and_stays_within_its_ranges():
     over = {"lr": {"from": 1e-3, "to": 1.0}, "local_steps": [1, 5]}
     drawn = searching.random(over, 50, seed=3)

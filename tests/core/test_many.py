@@ -1,5 +1,7 @@
 """Many runs at once give what each gives alone."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,23 @@ def test_a_run_that_diverges_does_not_disturb_the_others(clients):
         assert [result.status for result in results] == ["done", "diverged"]
         assert results[0].final["loss"] == pytest.approx(alone(*wild[0], clients).final["loss"])
         assert np.isfinite(results[1].state.hub.model).all()
+
+
+def test_ctrl_c_ends_all_runs_and_not_just_one(clients):
+    def press(row):
+        if row["round"] == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    heard = []
+    with pytest.raises(KeyboardInterrupt):
+        simulate_many(
+            [Job(a, PROBLEM, seed) for a, seed in RUNS],
+            clients,
+            finished=lambda i, result: heard.append(i),
+            on_evaluation=press,
+            **OPTIONS,
+        )
+    assert not heard
 
 
 def test_held_out_rows_come_from_the_training_rows_of_the_same_client():

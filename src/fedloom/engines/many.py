@@ -40,7 +40,10 @@ def simulate_many(
 ) -> list[Result]:
     """Run all jobs; `finished` hears of each as it ends, with its place in the list.
 
-    A run that diverges is returned with what it reached. Ctrl-C ends all of them early.
+    A run that diverges is returned with what it reached.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed; `finished` has heard of the runs that were done.
     """
     if jax.default_backend() == "cpu":
         return _side_by_side(jobs, clients, finished, options)
@@ -77,15 +80,15 @@ def _side_by_side(
         try:
             for task in waiting:
                 task.result()
-        except KeyboardInterrupt:
-            stop.set()  # the running ones end at their next block
+        except BaseException:
+            stop.set()  # the others end at their next block, or do not begin
             raise
     return [results[i] for i in range(len(jobs))]
 
 
 def _one(job: Job, clients: Holders, options: dict[str, Any], progress: Silent) -> Result:
     try:
-        return simulate(
+        result = simulate(
             job.algorithm,
             job.problem,
             clients,
@@ -96,6 +99,9 @@ def _one(job: Job, clients: Holders, options: dict[str, Any], progress: Silent) 
         )
     except DivergedError as error:
         return error.result
+    if result.status == "interrupted":  # one run keeps what it has; a sweep is to end
+        raise KeyboardInterrupt
+    return result
 
 
 def _alike(jobs: Sequence[Job]) -> Iterator[list[int]]:

@@ -1,7 +1,7 @@
 """Compare methods fairly: the same data, the same seeds, the same draws for every one."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,16 +12,18 @@ from fedloom.data.parties import Holders
 from fedloom.engines.progress import Progress
 from fedloom.engines.result import Result
 from fedloom.engines.simulator import simulate
-from fedloom.errors import DivergedError
+from fedloom.errors import DivergedError, ParameterError
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.running import with_optimum
 from fedloom.experiments.tracking import Tracking
+from fedloom.hints import closest
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.reports import curves, notebook
 from fedloom.reports.picture import Picture
 
 _SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality", "residual")
+_ALWAYS = ("round", "seconds", "bytes_up", "bytes_down", "epsilon")
 Watch = Callable[[str, int], Progress | bool | None]
 
 
@@ -95,6 +97,7 @@ def compare(
     }
     metrics = options.get("metrics")
     chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()), "round")
+    check_metric(chosen, metrics, problem)
     comparison = Comparison({name: [] for name in algorithms}, chosen)
     for name, algorithm in algorithms.items():
         for seed in seeds:
@@ -146,6 +149,18 @@ def _row(name: str, runs: list[Result], metric: str, target: float | None) -> di
     if diverged:
         row["method"] = f"{name} ({diverged} of {len(runs)} diverged)"
     return row
+
+
+def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -> None:
+    """Refuse a column that no history of these metrics has: they come with prefix and suffix."""
+    measured = tuple(metrics if metrics is not None else problem.metrics())
+    words = f"_{metric}_"
+    if metric not in _ALWAYS and not any(f"_{name}_" in words for name in measured):
+        known = [column for name in measured for column in (name, f"{name}_worst")]
+        raise ParameterError(
+            f"metric must be a column of the history, such as {', '.join(known)}; got {metric!r}. "
+            f"{closest(metric, (*known, *_ALWAYS))}"
+        )
 
 
 def falls(metric: str) -> bool:

@@ -18,7 +18,7 @@ from fedloom.data.validation import hold_out
 from fedloom.engines.many import Job, simulate_many
 from fedloom.engines.result import Result
 from fedloom.experiments import searching
-from fedloom.experiments.comparing import falls
+from fedloom.experiments.comparing import check_metric, falls
 from fedloom.experiments.searching import Setting, Values
 from fedloom.files import write_text
 from fedloom.problems.base import Problem
@@ -89,6 +89,7 @@ def sweep(
     searching.check_keys(over, algorithms, problem)
     held_out = hold_out(clients, validation, search_seed)
     judged = metric or next(iter(options.get("metrics") or problem.metrics()))
+    check_metric(judged, options.get("metrics"), problem)
     waiting = _trials(algorithms, problem, over, search, trials, search_seed)
     scores = _Scores(
         judged, held_out, tuple(seeds), options, None if out is None else Path(out), tried
@@ -142,10 +143,9 @@ class _Scores:
         def finished(i: int, result: Result) -> None:
             trial, seed = missing[i]
             value = result.final[self.metric] if result.status == "done" else None
-            if result.status != "interrupted":
-                self.results[f"{trial.label} {seed}"] = result
-                self.known[self._key(trial, seed, rounds)] = value
-                self._keep()
+            self.results[f"{trial.label} {seed}"] = result
+            self.known[self._key(trial, seed, rounds)] = value
+            self._keep()
             self.tried(trial.label, seed, _or_nan(value))
 
         every = max(1, rounds // 4)  # only the last evaluation counts
