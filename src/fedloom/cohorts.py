@@ -12,9 +12,15 @@ import numpy as np
 
 from fedloom import draws
 from fedloom.errors import ParameterError
+from fedloom.parameters import at_least, param
 from fedloom.protocol import Cohort
 
 Array = Any
+
+
+def cohort_param() -> Any:
+    """The field of a method for how many clients `uniform` draws."""
+    return param(at_least(1).or_none("everyone"), "clients asked in a round", default=None)
 
 
 def everyone(n: int) -> Cohort:

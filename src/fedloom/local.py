@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from fedloom import draws
 from fedloom.objective import Objective
-from fedloom.parameters import Rule, at_least
+from fedloom.parameters import Rule, at_least, param, positive
 
 Array = Any
 State = TypeVar("State")
@@ -27,6 +27,15 @@ steps_rule = Rule(
     'a whole number >= 1, or a text such as "5 epochs"',
     10,
 )
+
+
+def accuracy_param() -> Any:
+    """The field for when `proximal_point` ends."""
+    return param(
+        positive.or_none("as many stochastic steps as stated"),
+        "norm of the gradient at which the local solver ends, with full gradients",
+        default=None,
+    )
 
 
 def steps_of(local_steps: int | str, f: Objective) -> Array | int:

@@ -114,7 +114,7 @@ def test_a_metric_that_is_not_measured_is_refused_before_anything_runs(search):
     clients = fl.data.partition(fl.data.load("iris"), "iid", clients=3)
     methods, options = {"f": fl.algorithms.FedAvg(lr=1.0)}, {"rounds": 10**9}
     options |= {"over": {"lr": [0.1]}} if search is fl.sweep else {}
-    with pytest.raises(ParameterError, match="got 'acuracy'. Did you mean 'accuracy'"):
+    with pytest.raises(ParameterError, match=r"got 'acuracy'\. Did you mean 'accuracy'"):
         search(methods, fl.problems.Multinomial(), clients, metric="acuracy", **options)
 
 

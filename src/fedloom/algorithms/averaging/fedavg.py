@@ -14,9 +14,9 @@ server_lr = 1 and lets an empty cohort leave the model as it is.
 
 from typing import Any, NamedTuple
 
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, param, positive
+from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -34,9 +34,7 @@ class FedAvg(Algorithm):
 
     lr: float = param(positive, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     server_lr: float = param(positive, "step size of the hub", default=1.0)
 
     def init_hub(self, fed: Any, key: Array, /) -> FedAvgHub:

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedloom.cohorts import by_weight, uniform
+from fedloom.cohorts import by_weight, cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, at_least_zero, one_of, param, per_cent, positive
+from fedloom.parameters import at_least_zero, one_of, param, per_cent, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -42,9 +42,7 @@ class FedProx(Algorithm):
     lr: float = param(positive, "step size of the local steps")
     mu: float = param(at_least_zero, "weight of the proximal term", default=0.1)
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     sampling: str = param(
         one_of("uniform", "by_weight"),
         "draw clients alike and average by weight, or draw by weight and average alike",

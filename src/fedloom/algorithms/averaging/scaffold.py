@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, one_of, param, positive
+from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -54,9 +54,7 @@ class Scaffold(Algorithm):
 
     lr: float = param(positive, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     server_lr: float = param(positive, "step size of the hub", default=1.0)
     option: str = param(one_of("I", "II"), "how a control variate is renewed", default="II")
 

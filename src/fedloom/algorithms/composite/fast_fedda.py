@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from fedloom.cohorts import everyone, uniform
+from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import repeat
 from fedloom.parameters import at_least, at_least_zero, one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
@@ -62,9 +62,7 @@ class FastFedDA(Algorithm):
     mu: float = param(positive, "strong convexity of the losses")
     gamma: float = param(at_least_zero, "weight of the pull towards the start", default=1.0)
     local_steps: int = param(at_least(1), "local steps a round", default=5)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     count: str = param(
         one_of("consistent", "released"),
         "divide the sum of models by its number of terms, or as the released program does",

@@ -18,9 +18,9 @@ print lets the mean begin at the start. The linear term moves into the centre of
 
 from typing import Any, ClassVar, NamedTuple
 
-from fedloom.cohorts import everyone, uniform
-from fedloom.local import proximal_point, steps_of, steps_rule
-from fedloom.parameters import at_least, param, positive
+from fedloom.cohorts import cohort_param, everyone, uniform
+from fedloom.local import accuracy_param, proximal_point, steps_of, steps_rule
+from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -49,14 +49,8 @@ class FedADMM(Algorithm):
     rho: float = param(positive, "weight of the augmentation")
     lr: float = param(positive, "step size of the local solver")
     local_steps: int | str = param(steps_rule, "steps of the local solver, at most", default=10)
-    accuracy: float | None = param(
-        positive.or_none("as many stochastic steps as stated"),
-        "norm of the gradient at which the local solver ends, with full gradients",
-        default=None,
-    )
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    accuracy: float | None = accuracy_param()
+    cohort: int | None = cohort_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> FedADMMHub:
         """A fresh model, which the opening sends to everyone."""

@@ -21,9 +21,9 @@ part; here the opening asks everyone once, as the paper's listing does.
 
 from typing import Any, ClassVar, NamedTuple
 
-from fedloom.cohorts import everyone, uniform
-from fedloom.local import proximal_point, steps_of, steps_rule
-from fedloom.parameters import at_least, between, param, positive
+from fedloom.cohorts import cohort_param, everyone, uniform
+from fedloom.local import accuracy_param, proximal_point, steps_of, steps_rule
+from fedloom.parameters import between, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -52,15 +52,9 @@ class FedDR(Algorithm):
     step: float = param(positive, "parameter of the proximal maps of f_i and g")
     lr: float = param(positive, "step size of the local solver")
     local_steps: int | str = param(steps_rule, "steps of the local solver, at most", default=10)
-    accuracy: float | None = param(
-        positive.or_none("as many stochastic steps as stated"),
-        "norm of the gradient at which the local solver ends, with full gradients",
-        default=None,
-    )
+    accuracy: float | None = accuracy_param()
     relaxation: float = param(between(0, 2), "relaxation of the centre", default=1.0)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> FedDRHub:
         """A fresh model, which the opening sends to everyone."""

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
@@ -42,9 +42,7 @@ class FedDualAvg(Algorithm):
     lr: float = param(positive, "step size of the local steps")
     local_steps: int = param(at_least(1), "local steps a round", default=5)
     server_lr: float = param(positive, "step size of the hub", default=1.0)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> FedDualAvgHub:
         """A fresh model as the first dual."""

@@ -14,7 +14,7 @@ client steps that have elapsed, as here; other implementations leave it out (ser
 
 from typing import Any, ClassVar, NamedTuple
 
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.parameters import at_least, flag, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
@@ -37,9 +37,7 @@ class FedMid(Algorithm):
     lr: float = param(positive, "step size of the local steps")
     local_steps: int = param(at_least(1), "local steps a round", default=5)
     server_lr: float = param(positive, "step size of the hub", default=1.0)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     server_prox: bool = param(flag, "whether the hub applies a proximal map too", default=True)
 
     def init_hub(self, fed: Any, key: Array, /) -> FedMidHub:

@@ -31,7 +31,6 @@ import jax.numpy as jnp
 
 from fedloom.algorithms.minimax.point import (
     Point,
-    cohort_param,
     first_point,
     minus,
     plus,
@@ -39,7 +38,7 @@ from fedloom.algorithms.minimax.point import (
     settled,
     slopes,
 )
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.parameters import Rule, at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask

@@ -23,13 +23,12 @@ import jax.numpy as jnp
 
 from fedloom.algorithms.minimax.point import (
     Point,
-    cohort_param,
     descend_ascend,
     first_point,
     regularise_param,
     settled,
 )
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import steps_of, steps_rule
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask

@@ -26,13 +26,12 @@ import jax
 
 from fedloom.algorithms.minimax.point import (
     Point,
-    cohort_param,
     first_point,
     regularise_param,
     settled,
     slopes,
 )
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask

@@ -27,14 +27,13 @@ from fedloom.algorithms.minimax.point import (
     Point,
     attendance_param,
     check_participation,
-    cohort_param,
     first_point,
     minus,
     plus,
     taking_part,
 )
 from fedloom.algorithms.minimax.resolvent import Resolvent
-from fedloom.cohorts import everyone
+from fedloom.cohorts import cohort_param, everyone
 from fedloom.parameters import instance_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 from fedloom.algorithms.minimax.point import (
     Point,
-    cohort_param,
     descend_ascend,
     first_point,
     minus,
@@ -26,7 +25,7 @@ from fedloom.algorithms.minimax.point import (
     regularise_param,
     settled,
 )
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 

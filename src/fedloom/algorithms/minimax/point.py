@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from fedloom.cohorts import bernoulli, uniform
 from fedloom.errors import ParameterError
 from fedloom.local import repeat
-from fedloom.parameters import Rule, at_least, check, one_of, param
+from fedloom.parameters import Rule, check, one_of, param
 from fedloom.protocol import Cohort
 from fedloom.saddle_objective import SaddleObjective
 
@@ -89,11 +89,6 @@ _attendance = Rule(
     "a number above 0 and up to 1, or a list of them, one for each client",
     0.5,
 )
-
-
-def cohort_param() -> Any:
-    """The field for a fixed number of clients."""
-    return param(at_least(1).or_none("everyone"), "clients asked in a round", default=None)
 
 
 def attendance_param() -> Any:

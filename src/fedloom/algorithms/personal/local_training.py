@@ -11,9 +11,9 @@ Differs from the paper (any that compares with it) in that steps are counted in 
 from typing import Any, ClassVar, NamedTuple
 
 from fedloom.algorithms.personal.quantisation import Point, decay_param, descend, passes, start
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, param, positive
+from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -33,9 +33,7 @@ class LocalTraining(Algorithm):
 
     lr: float = param(positive, "step size")
     local_steps: int | str = param(steps_rule, "steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients that train in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     decay: float = decay_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> LocalHub:

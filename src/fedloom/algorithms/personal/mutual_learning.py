@@ -21,9 +21,9 @@ model, as `guidance` does in QuPeD. No momentum and no weight decay: l2 is the p
 from typing import Any, ClassVar, NamedTuple
 
 from fedloom.algorithms.personal.quantisation import Point, decay_param, passes, start
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, fraction, param, positive
+from fedloom.parameters import fraction, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -49,9 +49,7 @@ class MutualLearning(Algorithm):
         fraction, "weight of the own model's outputs in training the common one", default=0.25
     )
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     decay: float = decay_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> MutualHub:

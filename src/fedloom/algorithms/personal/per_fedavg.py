@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import jax
 
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, one_of, param, positive
+from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -44,9 +44,7 @@ class PerFedAvg(Algorithm):
     lr: float = param(positive, "step size of the local steps")
     personal_lr: float = param(positive, "step size of the personal step", default=0.001)
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     variant: str = param(
         one_of("first-order", "hessian-free"), "how the second-order term is treated",
         default="hessian-free",

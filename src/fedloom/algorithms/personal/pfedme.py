@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
@@ -54,9 +54,7 @@ class PFedMe(Algorithm):
     inner_steps: int = param(at_least(1), "steps on one batch", default=5)
     local_steps: int | str = param(steps_rule, "batches a round", default=10)
     mixing: float = param(positive, "how far the hub moves to the average", default=1.0)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> PFedMeHub:
         """A fresh model."""

@@ -31,9 +31,9 @@ from fedloom.algorithms.personal.quantisation import (
     quantise_param,
     quantised,
 )
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, one_of, param, positive
+from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -55,9 +55,7 @@ class QuantizedTraining(Algorithm):
     lr: float = param(positive, "step size of the weights")
     quantise: Quantisation | None = quantise_param(Quantisation())
     local_steps: int | str = param(steps_rule, "steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients that train in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     optimiser: str = param(one_of("sgd", "adam"), "what makes the direction", default="sgd")
     decay: float = decay_param()
 

@@ -36,10 +36,10 @@ from fedloom.algorithms.personal.quantisation import (
     quantised,
     start,
 )
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.errors import ParameterError
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, flag, fraction, param, positive
+from fedloom.parameters import flag, fraction, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -62,9 +62,7 @@ class QuPeD(Algorithm):
     guidance: float = param(fraction, "weight lambda_p of the distillation", default=0.25)
     quantise: Quantisation | None = quantise_param()
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     decay: float = decay_param()
     strict_listing: bool = param(
         flag, "whether a round has one step less, as printed", default=False

@@ -33,10 +33,10 @@ from fedloom.algorithms.personal.quantisation import (
     quantised,
     start,
 )
-from fedloom.cohorts import uniform
+from fedloom.cohorts import cohort_param, uniform
 from fedloom.errors import ParameterError
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, at_least_zero, param, positive
+from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
@@ -59,9 +59,7 @@ class QuPeL(Algorithm):
     closeness: float = param(at_least_zero, "weight lambda_p of the distance", default=0.2)
     quantise: Quantisation | None = quantise_param()
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     decay: float = decay_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> QuPeLHub:

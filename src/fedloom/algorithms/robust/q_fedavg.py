@@ -23,8 +23,9 @@ alike and adds them by the problem's weights, as FedAvg does.
 from typing import Any
 
 from fedloom.algorithms.robust.q_fair import Pull, QFairHub, powers, sampling_param, scaled_step
+from fedloom.cohorts import cohort_param
 from fedloom.local import repeat, steps_of, steps_rule
-from fedloom.parameters import at_least, at_least_zero, param, positive
+from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
 
 Array = Any
@@ -37,9 +38,7 @@ class QFedAvg(Algorithm):
     lr: float = param(positive, "step size of the local steps, as tuned for q = 0")
     q: float = param(at_least_zero, "how much more clients with a large loss count; 0: FedAvg")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     sampling: str = sampling_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> QFairHub:

@@ -22,7 +22,8 @@ Differs from the paper: sampling is as for q-FedAvg, alike and added by the prob
 from typing import Any
 
 from fedloom.algorithms.robust.q_fair import Pull, QFairHub, powers, sampling_param, scaled_step
-from fedloom.parameters import at_least, at_least_zero, param, positive
+from fedloom.cohorts import cohort_param
+from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
 
 Array = Any
@@ -34,9 +35,7 @@ class QFedSGD(Algorithm):
 
     lr: float = param(positive, "step size, as tuned for q = 0")
     q: float = param(at_least_zero, "how much more clients with a large loss count; 0: not at all")
-    cohort: int | None = param(
-        at_least(1).or_none("everyone"), "clients asked in a round", default=None
-    )
+    cohort: int | None = cohort_param()
     sampling: str = sampling_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> QFairHub:

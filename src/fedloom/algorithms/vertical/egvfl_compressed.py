@@ -43,6 +43,7 @@ class EGVFLCompressed(Algorithm):
     """Extragradient steps with compressed differences."""
 
     takes: ClassVar[str] = "vertical"
+    feeds_back: ClassVar[bool] = False  # whether what compression leaves out is kept for later
 
     compressor: Unbiased = param(_unbiased, "the compressor Q")
     refresh: float | None = references.refresh_param()
@@ -54,25 +55,13 @@ class EGVFLCompressed(Algorithm):
     correlate = scaling.correlate
     gauge = scaling.gauge
     settle = scaling.settle
+    init_hub = references.init_hub
+    init_client = references.init_client
+    opening = references.opening
     begin = references.begin
     refresh_references = references.refresh_references
     model = references.model
     deployed = references.deployed
-
-    def init_hub(self, fed: Any, key: Array, /) -> ReferenceHub:
-        """Zeros."""
-        return references.first_hub(self, fed)
-
-    def init_client(self, f: Any, key: Array, /) -> ReferenceParty:
-        """Zeros."""
-        return references.first_party(self, f)
-
-    def opening(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
-        """The step size, and one exchange in full."""
-        theory = lambda c: self._theory(c, hub.price)  # noqa: E731
-        scale = yield from scaling.find_scale(self, fed, key, theory)
-        hub = yield from references.first_exchange(self, hub._replace(scale=scale), fed, key)
-        return hub, ()
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """One compressed exchange, and at times one in full."""

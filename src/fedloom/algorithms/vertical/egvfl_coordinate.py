@@ -48,6 +48,7 @@ class EGVFLCoordinate(Algorithm):
     """Extragradient steps with sampled rows and columns."""
 
     takes: ClassVar[str] = "vertical"
+    feeds_back: ClassVar[bool] = False  # whether what compression leaves out is kept for later
 
     rows: int = param(PER_CENT, "rows in a hundred of which a party computes its product")
     columns: int = param(PER_CENT, "columns in a hundred of which it computes the adjoint one")
@@ -61,24 +62,13 @@ class EGVFLCoordinate(Algorithm):
     correlate = scaling.correlate
     gauge = scaling.gauge
     settle = scaling.settle
+    init_hub = references.init_hub
+    init_client = references.init_client
+    opening = references.opening
     begin = references.begin
     refresh_references = references.refresh_references
     model = references.model
     deployed = references.deployed
-
-    def init_hub(self, fed: Any, key: Array, /) -> ReferenceHub:
-        """Zeros."""
-        return references.first_hub(self, fed)
-
-    def init_client(self, f: Any, key: Array, /) -> ReferenceParty:
-        """Zeros."""
-        return references.first_party(self, f)
-
-    def opening(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
-        """The step size, and one exchange in full."""
-        scale = yield from scaling.find_scale(self, fed, key, self._theory)
-        hub = yield from references.first_exchange(self, hub._replace(scale=scale), fed, key)
-        return hub, ()
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """The price in full, some entries back, and at times an exchange in full."""
@@ -122,7 +112,7 @@ class EGVFLCoordinate(Algorithm):
             return self.refresh
         return (self.rows + self.columns) / 200
 
-    def _theory(self, c: Constants) -> Array:
+    def _theory(self, c: Constants, like: Array) -> Array:
         """The step of Theorem 3.6, for K rows and K_i columns."""
         p = self._chance()
         own = 0.0 if self.shared else c.largest

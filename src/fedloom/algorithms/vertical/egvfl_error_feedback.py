@@ -34,6 +34,7 @@ class EGVFLErrorFeedback(Algorithm):
     """Extragradient steps with compressed differences and their residuals."""
 
     takes: ClassVar[str] = "vertical"
+    feeds_back: ClassVar[bool] = True  # whether what compression leaves out is kept for later
 
     compressor: Biased = param(_biased, "the compressor C")
     refresh: float | None = references.refresh_param()
@@ -45,25 +46,13 @@ class EGVFLErrorFeedback(Algorithm):
     correlate = scaling.correlate
     gauge = scaling.gauge
     settle = scaling.settle
+    init_hub = references.init_hub
+    init_client = references.init_client
+    opening = references.opening
     begin = references.begin
     refresh_references = references.refresh_references
     model = references.model
     deployed = references.deployed
-
-    def init_hub(self, fed: Any, key: Array, /) -> ReferenceHub:
-        """Zeros."""
-        return references.first_hub(self, fed, feedback=True)
-
-    def init_client(self, f: Any, key: Array, /) -> ReferenceParty:
-        """Zeros."""
-        return references.first_party(self, f, feedback=True)
-
-    def opening(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
-        """The step size, and one exchange in full."""
-        theory = lambda c: self._theory(c, hub.price)  # noqa: E731
-        scale = yield from scaling.find_scale(self, fed, key, theory)
-        hub = yield from references.first_exchange(self, hub._replace(scale=scale), fed, key)
-        return hub, ()
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """One compressed exchange, and at times one in full."""

@@ -36,6 +36,7 @@ class EGVFLPartial(Algorithm):
     """Extragradient steps with products of a few parties."""
 
     takes: ClassVar[str] = "vertical"
+    feeds_back: ClassVar[bool] = False  # whether what compression leaves out is kept for later
 
     cohort: int | None = param(
         at_least(1).or_none("everyone"), "parties that answer in an iteration", default=1
@@ -49,24 +50,13 @@ class EGVFLPartial(Algorithm):
     correlate = scaling.correlate
     gauge = scaling.gauge
     settle = scaling.settle
+    init_hub = references.init_hub
+    init_client = references.init_client
+    opening = references.opening
     begin = references.begin
     refresh_references = references.refresh_references
     model = references.model
     deployed = references.deployed
-
-    def init_hub(self, fed: Any, key: Array, /) -> ReferenceHub:
-        """Zeros."""
-        return references.first_hub(self, fed)
-
-    def init_client(self, f: Any, key: Array, /) -> ReferenceParty:
-        """Zeros."""
-        return references.first_party(self, f)
-
-    def opening(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
-        """The step size, and one exchange in full."""
-        scale = yield from scaling.find_scale(self, fed, key, self._theory)
-        hub = yield from references.first_exchange(self, hub._replace(scale=scale), fed, key)
-        return hub, ()
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """The price to all, products from a few, and at times an exchange in full."""
@@ -98,7 +88,7 @@ class EGVFLPartial(Algorithm):
             return self.refresh
         return 1.0 if self.cohort is None else self.cohort / n
 
-    def _theory(self, c: Constants) -> Array:
+    def _theory(self, c: Constants, like: Array) -> Array:
         """The step of Theorem 3.5, for m of n parties."""
         asked = c.n if self.cohort is None else self.cohort
         noise = (c.joint + (c.n / asked) * c.largest) / self._chance(c.n)

@@ -21,10 +21,10 @@ import jax
 import jax.numpy as jnp
 
 from fedloom import draws
-from fedloom.algorithms.vertical.scaling import Scale, given
+from fedloom.algorithms.vertical.scaling import Scale, find_scale, given
 from fedloom.cohorts import everyone
 from fedloom.parameters import Rule, one_of, param, positive
-from fedloom.protocol import Ask, Replies, ask
+from fedloom.protocol import Ask, Replies, Round, ask
 
 Array = Any
 DOWN, UP = 0, 1  # the two ways of a message
@@ -90,29 +90,28 @@ def reference_param() -> Any:
     return param(one_of("old", "new"), doc, default="old")
 
 
-def first_hub(method: Any, fed: Any, *, feedback: bool = False) -> ReferenceHub:
+def init_hub(self: Any, fed: Any, key: Array, /) -> ReferenceHub:
     """Zeros."""
     zeros = fed.loss.zeros()
-    scale, seed = given(method, zeros.dtype), jnp.zeros(2, jnp.uint32)
-    error = zeros if feedback else ()
+    scale, seed = given(self, zeros.dtype), jnp.zeros(2, jnp.uint32)
+    error = zeros if self.feeds_back else ()
     return ReferenceHub(zeros, zeros, zeros, zeros, error, scale, seed, jnp.zeros((), jnp.int32))
 
 
-def first_party(method: Any, f: Any, *, feedback: bool = False) -> ReferenceParty:
+def init_client(self: Any, f: Any, key: Array, /) -> ReferenceParty:
     """Zeros."""
     x, y = f.zeros(), jnp.zeros_like(f.forward(f.zeros()))
-    scale, seed = given(method, x.dtype), jnp.zeros(2, jnp.uint32)
-    error = y if feedback else ()
+    scale, seed = given(self, x.dtype), jnp.zeros(2, jnp.uint32)
+    error = y if self.feeds_back else ()
     return ReferenceParty(x, x, x, x, y, y, x, error, scale, seed, jnp.zeros((), jnp.int32))
 
 
-def first_exchange(
-    method: Any, hub: ReferenceHub, fed: Any, key: Array
-) -> Generator[Ask, Replies, ReferenceHub]:
-    """References and their products in full, and a seed from which both ends draw alike."""
+def opening(self: Any, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
+    """The step size; then references and products in full, and a seed that both ends draw from."""
+    scale = yield from find_scale(self, fed, key, lambda c: self._theory(c, hub.price))
     start = Start(hub.reference, jax.random.key_data(key))
-    products = yield ask(method.begin, start, to=everyone(fed.n))
-    return hub._replace(anchored=products.sum(), seed=start.seed)
+    products = yield ask(self.begin, start, to=everyone(fed.n))
+    return hub._replace(scale=scale, anchored=products.sum(), seed=start.seed), ()
 
 
 def halves(hub: ReferenceHub, fed: Any, p: Array) -> Halves:
