@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from fedloom.engines.outlines import bare_clients, lone, outline
+from fedloom.data.parties import Parties
+from fedloom.engines.outlines import bare_clients, bare_parties, lone, outline
 from fedloom.engines.schema import schema
 from fedloom.federation import alone, assemble
 from laws.trials import ALL, BATCH, KEYS, trial
@@ -12,6 +13,8 @@ from laws.trials import ALL, BATCH, KEYS, trial
 
 def known_of(clients):
     """The clients as their hub knows them."""
+    if isinstance(clients, Parties):
+        return bare_parties(clients.names, clients.widths, clients.rows, 0, clients.classes)
     counts = [
         [int((clients.of(i).y == label).sum()) for label in range(clients.classes)]
         for i in range(len(clients))
@@ -22,11 +25,19 @@ def known_of(clients):
 @pytest.mark.parametrize("entry", ALL, ids=KEYS)
 def test_counts_suffice_to_know_every_message(entry):
     tried, algorithm = trial(entry.kind), entry.example()
-    if not hasattr(tried.clients, "sizes"):
-        pytest.skip("the parties of a vertical federation are known by their columns")
     whole = assemble(tried.problem, tried.clients, BATCH, "float32")
     bare = outline(tried.problem, known_of(tried.clients), BATCH, "float32")
     assert schema(algorithm, bare) == schema(algorithm, whole)
+
+
+@pytest.mark.parametrize("entry", [e for e in ALL if e.kind.startswith("vertical")], ids=str)
+def test_the_widths_of_others_change_nothing_of_what_is_said(entry):
+    tried, algorithm = trial(entry.kind), entry.example()
+    known = known_of(tried.clients)
+    own = known.widths[0]
+    alike = bare_parties(known.names, (own,) * len(known), known.rows, 0, known.classes)
+    told = [schema(algorithm, outline(tried.problem, p, BATCH, "float32")) for p in (known, alike)]
+    assert told[0] == told[1]
 
 
 def test_a_site_that_knows_counts_of_others_holds_what_it_would_hold():

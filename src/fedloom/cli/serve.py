@@ -16,6 +16,12 @@ def add(verbs: Any) -> None:
     """Declare both verbs."""
     serve = verbs.add_parser("serve", help="run the server of a federation")
     serve.add_argument("kit", metavar="KIT", type=Path)
+    serve.add_argument(
+        "--data",
+        type=Path,
+        metavar="FILE",
+        help="ids and labels, where the server's owner has them",
+    )
     serve.set_defaults(handle=_serve)
     join = verbs.add_parser("join", help="take part in a federation with one's own data")
     join.add_argument("kit", metavar="KIT", type=Path)
@@ -26,22 +32,26 @@ def add(verbs: Any) -> None:
 
 def _serve(arguments: argparse.Namespace) -> int:
     kit = open_kit(arguments.kit, "server")
+    _note_data(kit, arguments.data, None)
     return _run(kit, f"serving {kit.project}")
 
 
 def _join(arguments: argparse.Namespace) -> int:
     kit = open_kit(arguments.kit, "site")
-    for path in (arguments.data, arguments.test):
-        if path is not None and not path.exists():
-            raise MissingDataError(f"{path}: there is no such file. Check the path.")
-    if arguments.data is not None:
-        test = None if arguments.test is None else arguments.test.resolve()
-        set_data(kit.path, arguments.data.resolve(), test)
+    _note_data(kit, arguments.data, arguments.test)
     policy = read_policy(kit.path)
     if policy.data is None:
         raise FederationError(f"{kit.name} has no data yet. Give --data FILE.")
     allowed = f"methods {', '.join(policy.methods) or 'none'}"
     return _run(kit, f"{kit.name} takes part in {kit.project} with {policy.data}; {allowed}")
+
+
+def _note_data(kit: Kit, data: Path | None, test: Path | None) -> None:
+    for path in (data, test):
+        if path is not None and not path.exists():
+            raise MissingDataError(f"{path}: there is no such file. Check the path.")
+    if data is not None:
+        set_data(kit.path, data.resolve(), None if test is None else test.resolve())
 
 
 def _run(kit: Kit, title: str) -> int:

@@ -12,6 +12,7 @@ from fedloom.engines.flare import trial
 from fedloom.errors import FederationError
 from fedloom.experiments import settings
 from fedloom.experiments.places import Place
+from fedloom.reports import page
 
 SITES = 3
 EXAMPLE = """
@@ -60,12 +61,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     else:
         chosen = settings.read(arguments.settings, arguments.set)
     clients = chosen.clients()
-    if isinstance(clients, Parties):
-        raise FederationError(
-            "try-federation takes sites with rows of their own, not parties with columns. "
-            "Use a problem of another family."
-        )
-    kits = arguments.out / "kits"
+    kits, out = arguments.out / "kits", arguments.out / "result"
     if kits.exists():
         raise FederationError(f"{kits} exists already. Remove it, or choose another --out.")
     made = trial.build(
@@ -74,12 +70,19 @@ def _handle(arguments: argparse.Namespace) -> int:
         methods=[chosen.tables["algorithm"]["key"]],
         problems=[chosen.tables["problem"]["kind"]],
     )
+    data: dict[str, Any] = {"label": trial.LABEL}
+    if isinstance(clients, Parties):
+        tested = 0 if clients.test_y is None else len(clients.test_y)
+        data |= {"id": trial.ID, "standardise": False}  # as in a simulation of these settings
+        data |= {"test_fraction": tested / (tested + clients.rows)} if tested else {}
     # The sites' tables have plain columns, so that is what the submitted settings speak of.
     federation = {"sites": [kit.name for kit in made.sites], **chosen.tables.get("federation", {})}
-    tables = {**chosen.tables, "data": {"label": trial.LABEL}, "federation": federation}
+    tables = {**chosen.tables, "data": data, "federation": federation}
     federated = settings.parse(tables, Place(chosen.place.file, chosen.place.text))
     with trial.up(made, say=print):
-        result = submitted(federated, made.lead, arguments.out / "result")
+        result = submitted(federated, made.lead, out)
     show_result(result)
-    print(f"kept in {arguments.out / 'result'}; the sites' kits and logs in {kits}")
+    page.report([out], out / "report.html")
+    print(f"kept in {out}; the sites' kits and logs in {kits}")
+    print(f"Open {out / 'report.html'} in a browser.")
     return 0

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedloom.data.intersection import Asking, reply_to
 from fedloom.errors import DataError
-from fedloom.hints import needs
 from fedloom.parameters import check, one_of
-
-_FALSE_POSITIVES = 1e-9  # chance that some id counts as common by mistake
 
 
 class Alignment(NamedTuple):
@@ -47,7 +45,7 @@ def align(ids: Mapping[str, Any], *, how: str = "private") -> Alignment:
         The rows to take at each party: `x[alignment.rows[name]]` are then aligned.
     """
     check("align", "how", how, one_of("private", "plain"))
-    columns = {name: _texts(name, column) for name, column in ids.items()}
+    columns = {name: texts(name, column) for name, column in ids.items()}
     if len(columns) < 2:
         raise DataError(f"align needs the ids of at least two parties; got {len(columns)}.")
     (hub, own), *others = columns.items()
@@ -58,37 +56,24 @@ def align(ids: Mapping[str, Any], *, how: str = "private") -> Alignment:
     if not len(kept):
         raise DataError(f"the parties {', '.join(columns)} have no id in common. Check the column.")
     rows = {hub: np.flatnonzero(common)}
-    rows |= {name: _places(column, kept) for name, column in others}
+    rows |= {name: places(column, kept) for name, column in others}
     dropped = {name: len(column) - len(kept) for name, column in columns.items()}
     return Alignment(rows, np.asarray(ids[hub])[common], dropped)
 
 
 def _in_private(own: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Which of one's own ids the other party has; only encrypted ids pass between the two."""
-    needs("private_set_intersection.python", "psi")
-    import private_set_intersection.python as psi
-
-    asking = psi.client.CreateWithNewKey(True)
-    answering = psi.server.CreateWithNewKey(True)
-    # Every message goes through its bytes, as between two machines.
-    request, response, setup = psi.Request(), psi.Response(), psi.ServerSetup()
-    request.ParseFromString(asking.CreateRequest(own.tolist()).SerializeToString())
-    response.ParseFromString(answering.ProcessRequest(request).SerializeToString())
-    made = answering.CreateSetupMessage(
-        _FALSE_POSITIVES, len(own), other.tolist(), psi.DataStructure.GCS
-    )
-    setup.ParseFromString(made.SerializeToString())
-    found = np.zeros(len(own), bool)
-    found[list(asking.GetIntersection(setup, response))] = True
-    return found
+    asking = Asking(own)
+    return asking.found(reply_to(asking.request(), other))
 
 
-def _places(column: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def places(column: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """In which row of a column each of the wanted ids stands; all of them must be there."""
     order = np.argsort(column)
     return order[np.searchsorted(column[order], wanted)]
 
 
-def _texts(name: str, column: Any) -> np.ndarray:
+def texts(name: str, column: Any) -> np.ndarray:
+    """A party's ids as texts; each may occur once."""
     texts = np.asarray([str(entry) for entry in column])
     values, counts = np.unique(texts, return_counts=True)
     if (counts > 1).any():

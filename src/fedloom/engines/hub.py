@@ -16,7 +16,7 @@ import numpy as np
 
 from fedloom.engines import keys, wire
 from fedloom.engines.schema import Expected, Schema
-from fedloom.errors import DivergedError, NotFiniteError, WireError
+from fedloom.errors import DivergedError, FederationError, NotFiniteError, WireError
 from fedloom.federation import Fed
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, payload_bytes
 
@@ -180,6 +180,12 @@ class Hub:
             raise DivergedError(
                 f"{type(self.algorithm).__name__} diverged: no reply to {expected.method!r} is "
                 f"finite. Lower the step size, or normalise the features."
+            )
+        if self.algorithm.takes == "vertical" and len(replies) < len(letters):
+            silent = ", ".join(self.names[id] for id in letters if id not in replies)
+            raise FederationError(
+                f"a sum over parties without one of them is of another model, and {silent} did "
+                f"not answer as it should. Look at its log, then go on with --resume."
             )
         return replies
 

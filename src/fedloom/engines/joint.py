@@ -52,18 +52,29 @@ def measure(
     own = _shares(algorithm, federation, hub, clients)
     out = shares.values(federation, own)
     fed: Any = federation.fed
+    tested = None if fed.test_labels is None else _scores(federation, own, test=True)
+    out |= of_scores(fed, wanted, out.pop("fitted"), tested, algorithm.model(hub, fed))
+    out["model"] = _join(federation, own)
+    out["sparsity"] = (out["model"] == 0).mean()
+    out["objective"] = out["smooth"] + fed.regularisation(out["model"])
+    return out
+
+
+def of_scores(
+    fed: Any, wanted: Wanted, fitted: Array, tested: Array | None, slack: Array
+) -> dict[str, Any]:
+    """What the label party finds out from the summed scores of training and test rows."""
+    out: dict[str, Any] = {}
     if "residual" in wanted.of_the_whole:
-        out["residual"] = jnp.linalg.norm(out["fitted"] - algorithm.model(hub, fed))
-    scores, labels = out.pop("fitted"), jnp.asarray(fed.labels)
-    if fed.test_labels is not None:
-        scores, labels = _scores(federation, own, test=True), jnp.asarray(fed.test_labels)
+        out["residual"] = jnp.linalg.norm(fitted - slack)
+    scores, labels = fitted, jnp.asarray(fed.labels)
+    if tested is not None:
+        scores, labels = tested, jnp.asarray(fed.test_labels)
     for name, metric in wanted.at(fed.problem).items():
         of_rows: Any = metric.of_rows  # of scores and labels here
         out[name] = of_rows(scores, labels).astype(scores.dtype).mean()
     if "auc" in wanted.of_the_whole:
         out |= {"scores": scores, "labels": labels}
-    out["model"] = _join(federation, own)
-    out["objective"] = out["smooth"] + fed.regularisation(out["model"])
     return out
 
 
@@ -80,28 +91,23 @@ def per_client(
 def summarise(
     raw: dict[str, Any],
     clients: Mapping[str, np.ndarray],
-    federation: Federation,
+    federation: Federation | None,
     wanted: Wanted,
     optimum: Optimum | None,
 ) -> dict[str, float]:
     """One row of the history."""
     row = {name: float(raw[name]) for name in wanted.of_clients}
-    vector = np.asarray(raw["model"], float)
-    value = float(raw["objective"])
     for name in wanted.of_the_whole:
         if name == "auc":
             row[name] = auc(np.asarray(raw["scores"]), np.asarray(raw["labels"]))
-        elif name == "sparsity":
-            row[name] = float(np.mean(vector == 0))
-        elif name == "residual":
-            row[name] = float(raw["residual"])
-        elif name == "objective":
-            row[name] = value
+        elif name not in NEED_OPTIMUM:
+            row[name] = float(raw[name])
         elif optimum is not None:
-            distance = float(np.linalg.norm(vector - optimum.vector))
+            gap = float(raw["objective"]) - optimum.value
+            distance = float(np.linalg.norm(np.asarray(raw["model"], float) - optimum.vector))
             row[name] = {
-                "gap": value - optimum.value,
-                "relative_gap": (value - optimum.value) / optimum.drop,
+                "gap": gap,
+                "relative_gap": gap / optimum.drop,
                 "distance": distance,
                 "optimality": distance / float(np.linalg.norm(optimum.vector)),
             }[name]

@@ -1,14 +1,16 @@
 """A federation as those see it who do not hold its rows: the hub, and each site of the others."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from fedloom.data.clients import Clients
-from fedloom.federation import Federation, Group, alone, know
+from fedloom.data.parties import Holders, Parties
+from fedloom.federation import Federation, Group, Party, alone, know
+from fedloom.operators.blocks import Dense
 from fedloom.problems.base import Problem
 from fedloom.rows import Rows, store
 
@@ -33,9 +35,32 @@ def bare_clients(
     return Clients(Rows(x, np.repeat(classes, table.ravel())), sizes, tuple(names), labels)
 
 
-def outline(problem: Problem, bare: Clients, batch_size: int | None, precision: str) -> Federation:
+def bare_parties(
+    names: Sequence[str], widths: Sequence[int], rows: int, tested: int, classes: int
+) -> Parties:
+    """Parties of whom only the numbers of people and features are known; all labels are 0."""
+
+    def zeros(people: int) -> tuple[Any, ...]:
+        return tuple(np.broadcast_to(np.float32(0), (people, width)) for width in widths)
+
+    def labels(people: int) -> np.ndarray:
+        return np.zeros(people, np.int64 if classes else np.float64)
+
+    return Parties(
+        zeros(rows),
+        labels(rows),
+        tuple(names),
+        np.arange(classes) if classes else None,
+        zeros(tested) if tested else None,
+        labels(tested) if tested else None,
+    )
+
+
+def outline(problem: Problem, bare: Holders, batch_size: int | None, precision: str) -> Federation:
     """The federation with shapes in the place of rows, to work out what is said in a run."""
     fed = know(problem, bare, precision)
+    if isinstance(bare, Parties):
+        return Federation(fed, tuple(_outlined_parties(problem, bare, precision)))
 
     def shape(array: np.ndarray) -> Any:
         whole = np.issubdtype(array.dtype, np.integer)
@@ -50,6 +75,13 @@ def outline(problem: Problem, bare: Clients, batch_size: int | None, precision: 
         ids = None if members is None else tuple(int(i) for i in members)
         groups.append(Group(variant, laid_out, None, fed.layout, batch_size, ids))
     return Federation(fed, tuple(groups))
+
+
+def _outlined_parties(problem: Any, bare: Parties, precision: str) -> Iterator[Party]:
+    for i, width in enumerate(bare.widths):
+        block = Dense(jax.ShapeDtypeStruct((width, bare.rows), precision))
+        layout = problem.share_layout(width, bare.classes, precision)
+        yield Party(problem, block, None, layout, bare.classes, (i,))
 
 
 def lone(

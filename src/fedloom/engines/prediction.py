@@ -20,7 +20,7 @@ from fedloom.errors import DataError
 from fedloom.files import write_bytes
 from fedloom.problems.vertical import Vertical
 
-_FILE = "share.safetensors"
+SHARE = "share.safetensors"  # a party's share of a model
 
 
 def save_shares(result: Result, folder: str | Path) -> None:
@@ -28,7 +28,7 @@ def save_shares(result: Result, folder: str | Path) -> None:
     if not isinstance(result.model, dict):
         raise DataError("save_shares needs the result of a vertical run: a share for each party.")
     for name, share in result.model.items():
-        write_bytes(Path(folder) / name / _FILE, wire.encode(share))
+        write_bytes(Path(folder) / name / SHARE, wire.encode(share))
 
 
 def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | Path) -> np.ndarray:
@@ -39,7 +39,7 @@ def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | 
         features: Each party's features of the same rows, by the party's name.
         folder: Where `save_shares` put the shares.
     """
-    shares = {name: _read(Path(folder) / name / _FILE) for name in features}
+    shares = {name: _read(Path(folder) / name / SHARE) for name in features}
     head = jax.tree.leaves(next(iter(shares.values())))[0]
     classes = head.shape[-1] if problem.loss == "softmax" else 2
     rows = next(iter(features.values())).shape[0]

@@ -16,7 +16,7 @@ from fedloom.engines import keys, wire
 from fedloom.engines.hub import FIRST, Letter, Tag
 from fedloom.engines.schema import Expected, Schema
 from fedloom.errors import StaleStateError, WireError
-from fedloom.federation import Group
+from fedloom.federation import Group, Party
 from fedloom.protocol import Algorithm
 
 Array = Any
@@ -37,13 +37,13 @@ class Shelf(Protocol):
 
 
 @jax.jit
-def _first_client(algorithm: Algorithm, group: Group, key: Array) -> Tree:
+def _first_client(algorithm: Algorithm, group: Group | Party, key: Array) -> Tree:
     return algorithm.init_client(group.objective(0), key)
 
 
 @functools.partial(jax.jit, static_argnames="method")
 def _perform(
-    algorithm: Algorithm, group: Group, state: Tree, message: Tree, key: Array, method: str
+    algorithm: Algorithm, group: Group | Party, state: Tree, message: Tree, key: Array, method: str
 ) -> tuple[Tree, Tree]:
     return algorithm.perform(method, state, message, group.objective(0), key)
 
@@ -58,7 +58,7 @@ class Site:
         self,
         id: int,
         algorithm: Algorithm,
-        group: Group,
+        group: Group | Party,
         expected: Schema,
         *,
         seed: int,

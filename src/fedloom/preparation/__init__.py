@@ -14,7 +14,8 @@ down as settings do.
 from fedloom.preparation.encoding import Preparation
 from fedloom.preparation.files import SiteFiles
 from fedloom.preparation.fitting import prepare
+from fedloom.preparation.joining import Joining
 from fedloom.preparation.party_files import PartyFiles
 from fedloom.preparation.tables import SiteTable
 
-__all__ = ["PartyFiles", "Preparation", "SiteFiles", "SiteTable", "prepare"]
+__all__ = ["Joining", "PartyFiles", "Preparation", "SiteFiles", "SiteTable", "prepare"]

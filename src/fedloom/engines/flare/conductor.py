@@ -4,6 +4,7 @@ Where fewer than `min_sites` are left, the round is given up and played again wh
 sites answer it from the states that they had before it.
 """
 
+import functools
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -15,14 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.algorithms.wrappers.private import sealed
-from fedloom.engines import evaluation, wire
+from fedloom.data import holdings
+from fedloom.engines import wire
 from fedloom.engines.block import State
+from fedloom.engines.flare.all_columns import AllColumns
+from fedloom.engines.flare.all_rows import AllRows
 from fedloom.engines.flare.checkpoint import Progress, load, save
 from fedloom.engines.flare.job import Job
-from fedloom.engines.flare.roster import Roster, roster_of
 from fedloom.engines.flare.sites import Call, SiteError, Sites, TooFewError
 from fedloom.engines.hub import Hub
-from fedloom.engines.outlines import bare_clients, outline
+from fedloom.engines.outlines import outline
 from fedloom.engines.result import Result, to_host
 from fedloom.engines.schema import schema
 from fedloom.engines.secure.hub import SecureHub
@@ -55,6 +58,7 @@ class Conductor:
         self.waiting = False
         self.began = time.perf_counter()
         self.sites = Sites(calls, self.federation.timeout, self.federation.min_sites or len(calls))
+        self.home = home
         self.hub: Hub | None = None
         self.progress = Progress()
 
@@ -81,18 +85,25 @@ class Conductor:
         options = self.settings.run.options()
         with jax.enable_x64(options["precision"] == "float64"):
             check_fit(self.settings.algorithm, self.settings.problem)
+            self.all = self._of_all()
             saved = load(self.file) if self.job.resume else None
             self._gather(saved.roster if saved else None)
             self._make_hub()
             if saved:
                 self._restore(saved)
             else:
-                self._persist(self._open)
-                self._evaluate(())
+                self._persist(self._hub.open)
+                self._persist(lambda: self._evaluate(()))
                 self._save()
             self._rounds()
+            self.all.close(self._hub, self.sites)
             self.sites.close()
             return self._result("done")
+
+    def _of_all(self) -> AllColumns | AllRows:
+        if self.settings.problem.kind == "vertical":
+            return AllColumns(self.settings, self.home, self.file.parent, self.sites)
+        return AllRows(self.settings)
 
     def _gather(self, known: Facts | None) -> None:
         """Say hello to everyone; settle who takes part, or check that they still fit."""
@@ -107,14 +118,16 @@ class Conductor:
             else:
                 there[name] = json.loads(answer[0])
         if known is not None:
-            self.roster = Roster(**known)
-            self.sites.min_sites = self.federation.min_sites or len(self.roster.names)
+            self.all.restore(known)
+            self.sites.min_sites = self.federation.min_sites or len(self.all.roster.names)
         else:
             self._check_enough()
             order = self.federation.sites or sorted(there)
-            self.roster = roster_of({name: there[name] for name in order if name in there})
-        self.sites.names = self.roster.names
-        for name in self.roster.names:
+            self.all.settle({name: there[name] for name in order if name in there})
+            for text in self.all.about.values():
+                self.note(str(text))
+        self.sites.names = self.all.roster.names
+        for name in self.all.roster.names:
             if name not in there:
                 self.sites.lost.setdefault(name, time.time())
         self.sites.greet = self._greet
@@ -131,44 +144,41 @@ class Conductor:
             )
 
     def _begin(self, names: list[str]) -> None:
-        facts = self.roster._asdict()
-        ids = {name: i for i, name in enumerate(self.roster.names)}
-        answers = self.sites.ask_each(
-            {name: ("begin", {"id": ids[name], **facts}, b"") for name in names if name in ids}
-        )
-        for name, answer in answers.items():
+        questions = {n: self._introduction(n) for n in names if n in self.all.roster.names}
+        told: dict[str, Facts] = {}
+        for name, answer in self.sites.ask_each(questions).items():
             if isinstance(answer, SiteError):
                 self.sites.lost.setdefault(name, time.time())
                 self.note(f"{name} does not take part: {answer}")
+            else:
+                told[name] = json.loads(answer[0])
+        self.all.complete(told)
+
+    def _introduction(self, name: str) -> tuple[str, Facts, bytes]:
+        facts, body = self.all.introduction()
+        return "begin", {"id": self.all.roster.names.index(name), **facts}, body
 
     def _greet(self, name: str) -> None:
         """A site that was left out is there again; its process may be another one."""
         call, timeout = self.sites.calls[name], self.sites.timeout
-        facts = {"id": self.roster.names.index(name), **self.roster._asdict()}
         call("hello", json.dumps(self.job._asdict()), b"", timeout)
-        call("begin", json.dumps(facts), b"", timeout)
+        verb, facts, body = self._introduction(name)
+        call(verb, json.dumps(facts), body, timeout)
         self.note(f"{name} is back")
 
     def _make_hub(self) -> None:
-        labels = None if self.roster.labels is None else np.array(self.roster.labels)
-        roster = self.roster
-        clients = bare_clients(roster.names, roster.counts, tuple(roster.shape), labels)
+        self.holders = self.all.holders()
         run, algorithm = self.settings.run.options(), sealed(self.settings.algorithm)
-        place = (self.settings.problem, clients)
+        place = (self.settings.problem, self.holders)
         self.fed = know(*place, run["precision"])
-        self.wanted = evaluation.choose(run["metrics"], self.settings.problem, False)
-        if "auc" in self.wanted.of_the_whole:
-            raise FederationError(
-                "metric 'auc' over all sites' rows would need every row's score at the hub. "
-                "Choose a metric that each site can take by itself."
-            )
+        self.wanted = self.all.choose(run["metrics"])
         whole = outline(*place, run["batch_size"], run["precision"])
         self.hub = (SecureHub if self.federation.secure_aggregation else Hub)(
             algorithm,
             self.fed,
             schema(algorithm, whole),
             self.sites,
-            names=roster.names,
+            names=self.all.roster.names,
             seed=run["seed"],
             fresh_if_stale=self.federation.fresh_if_stale,
             report=self.note,
@@ -181,9 +191,6 @@ class Conductor:
         if self.hub is None:
             raise FederationError("the run has not begun. Call run() first.")
         return self.hub
-
-    def _open(self) -> None:
-        self._hub.open()
 
     def _persist(self, part: Callable[[], Tree]) -> Tree:
         """Play a part of the run; where sites become too few, wait for them and play it again."""
@@ -205,52 +212,27 @@ class Conductor:
             info = self._persist(hub.step)
             self.progress.seconds += time.perf_counter() - began
             if hub.round % run.eval_every == 0 or hub.round == run.rounds:
-                self._evaluate(info)
+                self._persist(functools.partial(self._evaluate, info))
             self._save()
 
     def _evaluate(self, info: Tree) -> None:
         """Ask every site how the model does there."""
-        hub, wanted = self._hub, self.wanted
-        model = np.asarray(hub.algorithm.model(hub.state, self.fed))
-        facts = {"metrics": wanted.of_clients, "value": "objective" in wanted.of_the_whole}
-        body = wire.encode(model)
-        answers = self.sites.ask_each(
-            {
-                name: ("measure", {**facts, "after": hub.ages[id]}, body)
-                for id, name in enumerate(self.roster.names)
-            }
-        )
-        told = [
-            {} if isinstance(answer, SiteError) else json.loads(answer[0])
-            for answer in answers.values()
-        ]
-
-        def column(name: str) -> np.ndarray:
-            values = [facts.get(name) for facts in told]
-            return np.array([np.nan if value is None else value for value in values], float)
-
-        table = {name: column(name) for name in wanted.of_clients}
-        row: dict[str, float] = {
+        hub = self._hub
+        row, table = self.all.evaluate(hub, self.sites, self.wanted)
+        common: dict[str, float] = {
             "round": hub.round,
             "bytes_up": hub.bytes_up,
             "bytes_down": hub.bytes_down,
             "seconds": self.progress.seconds,
             "sites": float(len(self.sites.live)),
         }
-        for name, metric in wanted.at(self.settings.problem).items():
-            row |= evaluation.spread(name, table[name], metric.larger_is_better)
-        if facts["value"]:
-            mean = float(np.asarray(self.fed.weights, float) @ column("value"))
-            row["objective"] = mean + float(self.fed.regularisation(jnp.asarray(model)))
-        if "sparsity" in wanted.of_the_whole:
-            row["sparsity"] = float(np.mean(model == 0))
-        self.progress.rows.append(row)
+        self.progress.rows.append(common | row)
         self.progress.info.append(to_host(info))
         self.progress.client_metrics = table
 
     def _save(self) -> None:
         hub, progress = self._hub, self.progress
-        progress.roster = self.roster._asdict()
+        progress.roster = self.all.roster._asdict()
         progress.ages = {str(id): list(tag) for id, tag in hub.ages.items()}
         progress.round, progress.bytes_up = hub.round, hub.bytes_up
         progress.bytes_down, progress.hub = hub.bytes_down, to_host(hub.state)
@@ -268,24 +250,25 @@ class Conductor:
 
     def _result(self, status: str) -> Result:
         hub, run = self._hub, self.settings.run.options()
-        vector = hub.algorithm.model(hub.state, self.fed)
         return Result(
-            model=to_host(self.fed.layout.unravel(vector)),
+            model=to_host(self.all.model(hub)),
             state=State(np.int64(hub.round), to_host(hub.state), ()),
             rows=self.progress.rows,
             client_metrics=self.progress.client_metrics,
-            client_names=self.roster.names,
+            client_names=self.all.roster.names,
             info=self.progress.info,
             status=status,
             about={
                 "algorithm": repr(self.settings.algorithm),
                 "problem": repr(self.settings.problem),
-                "clients": len(self.roster.names),
+                "clients": len(self.all.roster.names),
                 "batch_size": run["batch_size"],
                 "seed": run["seed"],
                 "precision": run["precision"],
                 "engine": "federation",
                 "run": self.job.run,
                 "notes": self.notes,
+                **self.all.about,
             },
+            holdings=holdings.columns(self.holders),
         )

@@ -1,9 +1,10 @@
 """A site of the federation: it looks at its policy first, then at its data, and answers letters.
 
 The hub opens a conversation with `hello`, which brings the settings of the run, and the site says
-how many rows it has and of which columns. `begin` tells it who the others are. Then come letters,
-and at times the question how well a model does on the site's own rows. Everything goes as a text of
-JSON for the small facts and bytes for arrays; the site refuses what its owner has not allowed.
+how much it has. Parties that hold columns then `meet`, to find the people in common. `begin` tells
+who the others are. Then come letters, and at times the question how well a model does (`measure`);
+at the end a site may `keep` what is its own. Everything goes as a text of JSON for the small facts
+and bytes for arrays; the site refuses what its owner has not allowed.
 """
 
 import contextlib
@@ -14,28 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
-from fedloom import data
 from fedloom.algorithms.wrappers.private import sealed
-from fedloom.data.dataset import Dataset
-from fedloom.engines import evaluation, wire
+from fedloom.engines import wire
 from fedloom.engines.flare.job import Job
+from fedloom.engines.flare.own_columns import OwnColumns
+from fedloom.engines.flare.own_rows import OwnRows
 from fedloom.engines.flare.policy import read_policy
 from fedloom.engines.flare.privacy import protect
 from fedloom.engines.flare.shelf import Folder
 from fedloom.engines.hub import Letter
-from fedloom.engines.mapping import Plan
-from fedloom.engines.outlines import bare_clients, lone, outline
+from fedloom.engines.outlines import outline
 from fedloom.engines.placement import keep_compiled_programs
 from fedloom.engines.schema import schema
 from fedloom.engines.secure.member import Member
 from fedloom.engines.secure.sums import sums_of
 from fedloom.engines.site import Site
-from fedloom.errors import FederationError, RefusedError
-from fedloom.federation import Federation, know
-from fedloom.protocol import Algorithm
-from fedloom.rows import Rows
+from fedloom.errors import RefusedError
 
 Tree = Any
 Facts = dict[str, Any]
@@ -54,9 +50,11 @@ class Desk:
         """Answer one call of the hub."""
         verbs: dict[str, Callable[[Facts, bytes], tuple[Facts, bytes]]] = {
             "hello": self._hello,
+            "meet": lambda facts, body: self.own.meet(body),
             "begin": self._begin,
             "letter": self._letter,
-            "measure": self._measure,
+            "measure": lambda facts, body: self.own.measure(self.site, self.fed, facts, body),
+            "keep": self._keep,
             "ping": lambda facts, body: ({}, b""),
         }
         if verb == "ping":
@@ -79,66 +77,35 @@ class Desk:
         self.policy.check_method(
             str(tables["algorithm"].get("key")), str(tables["problem"].get("kind"))
         )
-        options = dict(tables["data"])
-        self.policy.check_columns([options["label"], *options.get("features", ())])
         self.settings = self.job.settings
         self._double = self.settings.run.precision == "float64"
         keep_compiled_programs()
-        self.train = self._read(self.policy.data, options)
-        self.test = None if self.policy.test is None else self._read(self.policy.test, options)
-        parts = [self.train, *([] if self.test is None else [self.test])]
-        labels, counts = None, [len(self.train)]
-        if self.train.labels is not None:
-            labels = sorted({label for part in parts for label in _names(part)})
-            own = np.array(_names(self.train), object)[self.train.y]
-            counts = [int((own == label).sum()) for label in labels]
-        return {
-            "counts": counts,
-            "shape": self.train.x.shape[1:],
-            "features": self.train.features,
-            "labels": labels,
-        }, b""
-
-    def _read(self, path: str | None, options: Facts) -> Dataset:
-        if path is None:
-            raise FederationError(
-                f"{self.kit / 'policy.toml'} names no data. Start the site with --data."
-            )
-        dataset = data.load(Path(path), **options)
-        self.policy.check_columns([name.partition("=")[0] for name in dataset.features])
-        return dataset
+        kind = OwnColumns if self.settings.problem.kind == "vertical" else OwnRows
+        self.own: OwnColumns | OwnRows = kind(self.kit, self.policy, self.settings)
+        return self.own.hello(), b""
 
     def _begin(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Take a place among the sites of the run."""
         self.policy.check_cohort(len(facts["names"]))
-        labels = None if facts["labels"] is None else np.array(facts["labels"])
+        id = facts.pop("id")
         run, algorithm = self.settings.run.options(), sealed(self.settings.algorithm)
-        shape = tuple(facts["shape"])
-        clients = bare_clients(facts["names"], facts["counts"], shape, labels)
-        place = (self.settings.problem, clients)
-        numbers = (run["batch_size"], run["precision"])
-        train = _rows(self.train, labels)
-        test = None if self.test is None else _rows(self.test, labels)
-        group = lone(*place, facts["id"], train, test, *numbers)
+        bare, group, answer = self.own.begin(id, facts, body)
+        whole = outline(self.settings.problem, bare, run["batch_size"], run["precision"])
+        shelf = Folder(self.kit / "states" / self.job.run)
         self.site = Site(
-            facts["id"],
-            algorithm,
-            group,
-            schema(algorithm, outline(*place, *numbers)),
-            seed=run["seed"],
-            shelf=Folder(self.kit / "states" / self.job.run),
+            id, algorithm, group, schema(algorithm, whole), seed=run["seed"], shelf=shelf
         )
-        self.fed = know(*place, run["precision"])
+        self.fed = whole.fed
         self.member: Member | None = None
         if self.settings.federation.secure_aggregation:
             self.member = Member(
-                facts["id"],
-                float(self.fed.weights[facts["id"]]),
-                sums_of(algorithm, outline(*place, *numbers)),
+                id,
+                float(self.fed.weights[id]),
+                sums_of(algorithm, whole),
                 self._protected,
                 self.policy.check_cohort,
             )
-        return {}, b""
+        return answer, b""
 
     def _letter(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """One exchange of a round."""
@@ -151,25 +118,10 @@ class Desk:
     def _protected(self, letter: Letter) -> Tree:
         return protect(self.site.answer(letter), self.policy.clip, self.policy.noise)
 
-    def _measure(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
-        """How the model, or what this site makes of it, does on the site's own rows."""
-        like = jax.ShapeDtypeStruct((self.fed.layout.size,), self.fed.layout.dtype)
-        model = wire.decode(body, like)
-        state = self.site.state_after(tuple(facts["after"]))
-        federation = Federation(self.fed, (self.site.group,))
-        wanted = evaluation.Wanted(tuple(facts["metrics"]), (), ())
-        raw = _measured(self.site.algorithm, federation, model, state, wanted, facts["value"])
-        sizes = (self.site.group.test or self.site.group.train).sizes
-        values = {
-            name: float(value[0]) if sizes[0] or name == "value" else None
-            for name, value in raw.items()
-        }
-        return values, b""
-
-
-def _names(dataset: Dataset) -> list[Any]:
-    """What a dataset's classes are called."""
-    return [] if dataset.labels is None else dataset.labels.tolist()
+    def _keep(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """The run is over: keep what is this site's own of the model."""
+        self.own.keep(self.job.run, self.site, facts)
+        return {}, b""
 
 
 def letter_from(facts: Facts, body: bytes) -> Letter:
@@ -183,40 +135,3 @@ def letter_facts(letter: Letter) -> Facts:
     facts = letter._asdict()
     del facts["body"]
     return facts
-
-
-def _rows(dataset: Dataset, labels: np.ndarray | None) -> Rows:
-    """A site's rows, with classes numbered as in the whole federation."""
-    y = dataset.y
-    if labels is not None and dataset.labels is not None:
-        y = np.searchsorted(labels, dataset.labels)[y]
-    return Rows(np.asarray(dataset.x), y)
-
-
-def _measured(
-    algorithm: Algorithm, federation: Federation, model: Any, state: Tree, wanted: Any, value: bool
-) -> dict[str, Any]:
-    """The metrics of this one client, and the value of its function where that is wanted."""
-
-    class Handed:
-        """The method, where the hub has handed its model out already."""
-
-        def model(self, hub: Any, fed: Any) -> Any:
-            return hub
-
-        def other_models(self, hub: Any, fed: Any) -> dict[str, Any]:
-            return {}  # what the hub has beside its model stays there
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(algorithm, name)
-
-    def measure(federation: Federation, model: Any, state: Tree) -> Any:
-        states = (jax.tree.map(lambda leaf: leaf[None], state),)
-        handed: Any = Handed()
-        raw = evaluation.measure(handed, federation, model, states, Plan(None, None), wanted)
-        (out,) = raw[evaluation.MAIN]["groups"]
-        if value:
-            out["value"] = federation.groups[0].objective(0).full_value(model)[None]
-        return out
-
-    return jax.tree.map(np.asarray, jax.jit(measure)(federation, model, state))

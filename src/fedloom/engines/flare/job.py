@@ -22,6 +22,7 @@ RESULT = "result"  # and what came of it
 TOPIC = "fedloom.status"  # under which a running job tells how it stands
 _SYNC_SECONDS = 60  # within which every site of a job must have started its part
 _NOT_SENT = ("partition", "compare")  # tables that concern a simulation only
+_OWN = ("name", "path", "test", "parties")  # of [data]: every site knows where its own are
 
 
 class Job(NamedTuple):
@@ -49,7 +50,7 @@ class Job(NamedTuple):
 def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
     """The job for a settings file; where the simulator finds data is nobody's business here."""
     tables = {name: table for name, table in settings.tables.items() if name not in _NOT_SENT}
-    columns = {k: v for k, v in tables["data"].items() if k not in ("name", "path", "test")}
+    columns = {key: value for key, value in tables["data"].items() if key not in _OWN}
     if "label" not in columns:
         raise (settings.place / "data").error(
             "needs label, the column that sites' tables have for it. Add label = ..."

@@ -6,6 +6,7 @@ methods = ["fedavg"]             # the methods that may run here
 problems = ["logistic"]          # the problems that may be posed
 columns = ["age", "label"]       # the columns that may be used; without it, all of the table
 min_sites = 3                    # an exchange with fewer sites is not answered
+plain_ids = true                 # ids may leave in plain, to find the people whom parties share
 clip = 1.0                       # replies are scaled down to this Euclidean norm
 noise = 0.5                      # standard deviation of Gaussian noise, as a multiple of clip
 """
@@ -17,10 +18,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedloom.errors import ParameterError, RefusedError, SettingsError
+from fedloom.errors import FederationError, ParameterError, RefusedError, SettingsError
 from fedloom.files import write_text
 from fedloom.hints import closest
-from fedloom.parameters import Rule, anything, at_least, param, parametrised, positive
+from fedloom.parameters import Rule, anything, at_least, flag, param, parametrised, positive
 
 POLICY = "policy.toml"
 _names = Rule(
@@ -42,6 +43,7 @@ class Policy:
         _names.or_none("all of the table"), "columns that may be used", default=None
     )
     min_sites: int = param(at_least(1), "sites without which no exchange is answered", default=1)
+    plain_ids: bool = param(flag, "whether ids may leave in plain", default=False)
     clip: float | None = param(
         positive.or_none("replies as they are"), "largest norm of a reply", default=None
     )
@@ -55,6 +57,12 @@ class Policy:
                 f"Policy: noise must come with clip, which it is a multiple of; got noise = "
                 f"{self.noise!r} alone. Add clip = 1.0."
             )
+
+    def data_of(self, kit: Path) -> str:
+        """Where the rows are."""
+        if self.data is None:
+            raise FederationError(f"{kit / POLICY} names no data. Start it with --data.")
+        return self.data
 
     def check_method(self, key: str, problem: str) -> None:
         """Refuse a method or a problem that the owner has not allowed."""
@@ -76,6 +84,14 @@ class Policy:
                     f"this site's policy allows the columns {', '.join(self.columns)}; the job "
                     f"wants {column!r}. Its owner may add it to columns in {POLICY}."
                 )
+
+    def check_plain_ids(self) -> None:
+        """Refuse to send ids in plain where the owner has not allowed it."""
+        if not self.plain_ids:
+            raise RefusedError(
+                f"this site's policy lets no ids leave in plain. Join with join = 'private' in "
+                f"[data], or let its owner set plain_ids = true in {POLICY}."
+            )
 
     def check_cohort(self, sites: int) -> None:
         """Refuse an exchange in which a reply would be one of too few."""

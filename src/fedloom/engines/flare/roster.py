@@ -1,20 +1,45 @@
 """Who takes part in a run: settled at its start, and the same to its end."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fedloom.errors import FederationError
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.data.parties import Parties
+from fedloom.engines.outlines import bare_clients, bare_parties
+from fedloom.errors import FederationError, WireError
 
 Facts = dict[str, Any]
 
 
 class Roster(NamedTuple):
-    """Who takes part in a run, in the order that gives everyone its number."""
+    """Sites with rows of their own, in the order that gives everyone its number."""
 
     names: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]  # rows of each class; all rows, of a regression
     shape: tuple[int, ...]
     labels: list[Any] | None
+
+    def bare(self) -> Clients:
+        """The sites, without their rows."""
+        labels = None if self.labels is None else np.array(self.labels)
+        return bare_clients(self.names, self.counts, tuple(self.shape), labels)
+
+
+class PartyRoster(NamedTuple):
+    """Parties with columns of the same people, in the order that gives everyone its number."""
+
+    names: tuple[str, ...]
+    rows: int  # people whom the model is trained on
+    tested: int  # and people who are held out
+    classes: int  # 0: a regression
+    widths: tuple[int, ...] = ()  # features of each party; the label party alone knows all of them
+
+    def bare(self) -> Parties:
+        """The parties, without their columns and labels."""
+        return bare_parties(self.names, self.widths, self.rows, self.tested, self.classes)
 
 
 def roster_of(there: Mapping[str, Facts]) -> Roster:
@@ -40,3 +65,19 @@ def roster_of(there: Mapping[str, Facts]) -> Roster:
     tables = [dict(zip(facts["labels"], facts["counts"], strict=True)) for facts in told]
     counts = tuple(tuple(table.get(label, 0) for label in labels) for table in tables)
     return Roster(names, counts, tuple(first["shape"]), labels)
+
+
+def packed(people: np.ndarray) -> bytes:
+    """Ids as they travel."""
+    return json.dumps(people.tolist()).encode()
+
+
+def unpacked(body: bytes) -> np.ndarray:
+    """Ids that have travelled; anything else is refused."""
+    try:
+        people = json.loads(body)
+    except ValueError:
+        people = None
+    if not isinstance(people, list) or not all(isinstance(id, str) for id in people):
+        raise WireError("a list of ids was due, and something else came.")
+    return np.array(people, str)

@@ -4,11 +4,11 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedloom.data.clients import Clients
+from fedloom.data.parties import Holders, Parties
 from fedloom.engines.flare.kits import Kit
 from fedloom.engines.flare.policy import set_data
 from fedloom.engines.flare.processes import running
@@ -17,6 +17,7 @@ from fedloom.errors import FederationError
 from fedloom.rows import Rows
 
 LABEL = "label"
+ID = "person"  # of the rows of parties
 LEAD = "lead@fedloom.local"
 
 
@@ -30,13 +31,16 @@ class Trial(NamedTuple):
 
 def build(
     folder: Path,
-    clients: Clients,
+    clients: Holders,
     *,
     methods: Sequence[str],
     problems: Sequence[str],
     people: dict[str, str] | None = None,
 ) -> Trial:
-    """Provision a server and a site for each client, and give each site its rows in a file."""
+    """Provision a server and a site for each client, and give each site what it holds in a file.
+
+    Of parties with columns, the server gets the labels.
+    """
     names = tuple(_plain(name) for name in clients.names)
     project = Project(
         name="trial",
@@ -47,16 +51,22 @@ def build(
         policy={"methods": list(methods), "problems": list(problems)},
     )
     kits = {kit.name: kit for kit in provision(project, folder)}
-    for i, name in enumerate(names):
-        rows = folder / "rows"
-        set_data(
-            kits[name].path,
-            write_rows(rows / f"{name}.parquet", clients.of(i), clients.labels),
-            None
-            if clients.test is None
-            else write_rows(rows / f"{name}-test.parquet", clients.test_of(i), clients.labels),
-        )
-    return Trial(kits["localhost"], tuple(kits[name] for name in names), kits[LEAD])
+    made = Trial(kits["localhost"], tuple(kits[name] for name in names), kits[LEAD])
+    rows = folder / "rows"
+    if isinstance(clients, Parties):
+        set_data(made.server.path, _write_labels(rows / "labels.parquet", clients))
+    for i, kit in enumerate(made.sites):
+        own, test = rows / f"{kit.name}.parquet", rows / f"{kit.name}-test.parquet"
+        if isinstance(clients, Parties):
+            set_data(kit.path, _write_columns(own, clients, i))
+        else:
+            tested = None if clients.test is None else clients.test_of(i)
+            set_data(
+                kit.path,
+                write_rows(own, clients.of(i), clients.labels),
+                None if tested is None else write_rows(test, tested, clients.labels),
+            )
+    return made
 
 
 @contextlib.contextmanager
@@ -69,15 +79,37 @@ def up(trial: Trial, say: Callable[[str], None] = lambda text: None) -> Iterator
 
 def write_rows(path: Path, rows: Rows | None, labels: np.ndarray | None) -> Path:
     """Rows as a site would have them: a table with a column for each feature and for the label."""
-    import polars as pl
-
     if rows is None:
         raise FederationError(f"{path}: there are no rows to write. Give each site some.")
     x = np.asarray(rows.x).reshape(len(rows.y), -1)
     columns = {f"x{j}": x[:, j] for j in range(x.shape[1])}
     y = rows.y if labels is None else labels[rows.y]
+    return _write(path, {**columns, LABEL: y})
+
+
+def _write_columns(path: Path, parties: Parties, i: int) -> Path:
+    """A party's columns, of all people; those who are held out come last."""
+    held_out = [] if parties.test_features is None else [parties.test_features[i]]
+    blocks = [_dense(block) for block in (parties.features[i], *held_out)]
+    x = np.concatenate(blocks)
+    return _write(path, {ID: np.arange(len(x)), **{f"x{j}": x[:, j] for j in range(x.shape[1])}})
+
+
+def _write_labels(path: Path, parties: Parties) -> Path:
+    y = parties.y if parties.test_y is None else np.concatenate([parties.y, parties.test_y])
+    labels = y if parties.labels is None else parties.labels[y]
+    return _write(path, {ID: np.arange(len(y)), LABEL: labels})
+
+
+def _dense(block: Any) -> np.ndarray:
+    return np.asarray(block.toarray() if hasattr(block, "toarray") else block)
+
+
+def _write(path: Path, columns: dict[str, np.ndarray]) -> Path:
+    import polars as pl
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame({**columns, LABEL: y}).write_parquet(path)
+    pl.DataFrame(columns).write_parquet(path)
     return path
 
 

@@ -1,0 +1,198 @@
+"""The server of parties that hold columns: it is the label party, and finds the people in common.
+
+In private it sends each party its own ids encrypted, and learns which of them the party has; then
+it tells all parties the ids in common, in the order of the rows.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.data.alignment import Alignment, places, texts
+from fedloom.data.frames import read_frame
+from fedloom.data.intersection import Asking
+from fedloom.data.parties import Parties
+from fedloom.engines import joint, shares, wire
+from fedloom.engines.evaluation import Wanted
+from fedloom.engines.flare.own_columns import joining_of
+from fedloom.engines.flare.policy import POLICY, read_policy
+from fedloom.engines.flare.roster import PartyRoster, packed, unpacked
+from fedloom.engines.flare.sites import SiteError, Sites
+from fedloom.engines.hub import Hub
+from fedloom.errors import DataError, FederationError
+from fedloom.experiments.settings import Settings
+from fedloom.files import write_text
+from fedloom.preparation.joining import labels_of
+
+Tree = Any
+Facts = dict[str, Any]
+
+_PEOPLE = "people.json"  # in the folder of a run at the server: whom it is about
+
+
+class AllColumns:
+    """What the label party knows of the columns of all parties."""
+
+    def __init__(self, settings: Settings, home: Path, run: Path, sites: Sites):
+        federation = settings.federation
+        for name in ("min_sites", "fresh_if_stale", "secure_aggregation"):
+            if getattr(federation, name):
+                raise FederationError(
+                    f"federation.{name} must be left out in a vertical run, which needs all "
+                    f"parties and their parts of the scores; got {getattr(federation, name)}. "
+                    f"Remove it."
+                )
+        self.settings = settings
+        self.joining = joining_of(settings)
+        self.people = run / _PEOPLE
+        self.sites = sites
+        if not (home / POLICY).exists():
+            raise FederationError(
+                "the server of a vertical run is the label party's, and it has no labels here. "
+                "Start it with `fedloom serve KIT --data FILE`."
+            )
+        policy = read_policy(home)
+        self.frame = read_frame(Path(policy.data_of(home)))
+        policy.check_columns([self.joining.id, self.joining.label])
+        for column in (self.joining.id, self.joining.label):
+            if column not in self.frame.columns:
+                raise DataError(
+                    f"the label party's table must have the column {column!r}; it has "
+                    f"{', '.join(self.frame.columns)}. Start the server with --data."
+                )
+        self.own = texts("the label party", self.frame[self.joining.id].to_list())
+        self.about: Facts = {}
+
+    def settle(self, there: Mapping[str, Facts]) -> None:
+        """Find the people in common, and who of them is held out."""
+        common = np.ones(len(self.own), bool)
+        for found in self._found(tuple(there)).values():
+            common &= found
+        if not common.any():
+            raise FederationError(
+                f"the label party and {', '.join(there)} have no id in common. Check the column "
+                f"{self.joining.id!r}."
+            )
+        train, test = self.joining.divide(int(common.sum()))
+        people = self.own[common][np.concatenate([train, test])]
+        dropped = {"the label party": len(self.own) - len(people)}
+        dropped |= {name: facts["people"] - len(people) for name, facts in there.items()}
+        report = Alignment(dict.fromkeys(there, people), people, dropped).report()
+        facts = {"ids": people.tolist(), "report": report}
+        write_text(self.people, json.dumps(facts))
+        classes = labels_of(self._labels(people))[1]
+        numbers = (len(train), len(test), 0 if classes is None else len(classes))
+        self.roster = PartyRoster(tuple(there), *numbers)
+        self._read_people()
+
+    def _found(self, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+        """Which of the label party's own ids each party has."""
+        private = self.joining.join == "private"
+        asking = {name: Asking(self.own) for name in names} if private else {}
+        answers = self.sites.ask_each(
+            {name: ("meet", {}, asking[name].request() if private else b"") for name in names}
+        )
+        found = {}
+        for name, answer in answers.items():
+            if isinstance(answer, SiteError):
+                raise FederationError(f"{name} does not join: {answer}")
+            facts, body = answer
+            if private:
+                cut = json.loads(facts)["cut"]
+                found[name] = asking[name].found((body[:cut], body[cut:]))
+            else:
+                found[name] = np.isin(self.own, unpacked(body))
+        return found
+
+    def restore(self, known: Facts) -> None:
+        """Who took part, after a restart."""
+        self.roster = PartyRoster(**known)
+        self._read_people()
+
+    def _read_people(self) -> None:
+        facts = json.loads(self.people.read_text(encoding="utf-8"))
+        self.ids = np.array(facts["ids"])
+        self.about = {"alignment": facts["report"]}
+
+    def introduction(self) -> tuple[Facts, bytes]:
+        """What each party hears: who the others are, and the people in their order."""
+        return self.roster._replace(widths=())._asdict(), packed(self.ids)
+
+    def complete(self, told: Mapping[str, Facts]) -> None:
+        """Each party has answered with the number of its features."""
+        names = self.roster.names
+        known = dict(zip(names, self.roster.widths, strict=False))
+        known |= {name: facts["width"] for name, facts in told.items()}
+        if len(known) == len(names):
+            self.roster = self.roster._replace(widths=tuple(known[name] for name in names))
+
+    def holders(self) -> Parties:
+        """The parties, without their columns but with the labels."""
+        y, words = labels_of(self._labels(self.ids))
+        rows, bare = self.roster.rows, self.roster.bare()
+        return dataclasses.replace(
+            bare, y=y[:rows], labels=words, test_y=y[rows:] if self.roster.tested else None
+        )
+
+    def _labels(self, people: np.ndarray) -> Any:
+        return self.frame[self.joining.label][places(self.own, people)]
+
+    def choose(self, metrics: Any) -> Wanted:
+        """The metrics that a run asks for."""
+        return joint.choose(metrics, self.settings.problem, False)
+
+    def model(self, hub: Hub) -> Tree:
+        """Nothing: shares stay with their parties."""
+        return {}
+
+    def evaluate(
+        self, hub: Hub, sites: Sites, wanted: Wanted
+    ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """Ask every party for its part of the scores; the label party adds up and looks."""
+        fed: Any = hub.fed
+        answers = sites.ask_each(_after(hub, "measure"))
+        sites.check_quorum()
+        told, parts = [], []
+        for name, answer in answers.items():
+            if isinstance(answer, SiteError):
+                raise FederationError(f"{name} does not say how its share does: {answer}")
+            told.append(json.loads(answer[0]))
+            parts.append(wire.decode(answer[1], _parts(fed)))
+        fitted = shares.total([jnp.asarray(part["fitted"]) for part in parts])
+        tested = None
+        if fed.test_labels is not None:
+            tested = shares.total([jnp.asarray(part["tested"]) for part in parts])
+        slack = hub.algorithm.model(hub.state, fed)
+        raw = joint.of_scores(fed, wanted, fitted, tested, slack)
+        penalty = sum(facts["penalty"] + facts["regularisation"] for facts in told)
+        raw["objective"] = float(fed.loss.value(fitted)) + penalty
+        raw["sparsity"] = sum(f["zeros"] for f in told) / sum(f["size"] for f in told)
+        contributions = [float(np.linalg.norm(part["fitted"])) for part in parts]
+        table = (np.array(self.roster.widths), np.array(contributions))
+        row = joint.summarise(raw, {}, None, wanted, None)
+        return row, dict(zip(joint.OF_PARTIES, table, strict=True))
+
+    def close(self, hub: Hub, sites: Sites) -> None:
+        """Let every party keep its share of the model in a file of its own."""
+        sites.ask_each(_after(hub, "keep"))
+
+
+def _after(hub: Hub, verb: str) -> dict[str, tuple[str, Facts, bytes]]:
+    """A question to every party about its share as it is now."""
+    return {name: (verb, {"after": hub.ages[id]}, b"") for id, name in enumerate(hub.names)}
+
+
+def _parts(fed: Any) -> dict[str, jax.ShapeDtypeStruct]:
+    """What a party's parts of the scores look like."""
+    fitted = fed.loss.zeros()
+    parts = {"fitted": jax.ShapeDtypeStruct(fitted.shape, fitted.dtype)}
+    if fed.test_labels is not None:
+        shape = (len(fed.test_labels), *fitted.shape[1:])
+        parts["tested"] = jax.ShapeDtypeStruct(shape, fitted.dtype)
+    return parts

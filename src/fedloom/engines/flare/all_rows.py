@@ -1,0 +1,98 @@
+"""The server of sites that hold rows: who they are, and what their metrics come to."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.engines import evaluation, wire
+from fedloom.engines.evaluation import Wanted
+from fedloom.engines.flare.roster import Roster, roster_of
+from fedloom.engines.flare.sites import SiteError, Sites
+from fedloom.engines.hub import Hub
+from fedloom.errors import FederationError
+from fedloom.experiments.settings import Settings
+
+Tree = Any
+Facts = dict[str, Any]
+
+
+class AllRows:
+    """What the server knows of the rows of all sites."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.about: Facts = {}
+
+    def settle(self, there: Mapping[str, Facts]) -> None:
+        """Who takes part."""
+        self.roster = roster_of(there)
+
+    def restore(self, known: Facts) -> None:
+        """Who took part, after a restart."""
+        self.roster = Roster(**known)
+
+    def introduction(self) -> tuple[Facts, bytes]:
+        """What each site hears of the others."""
+        return self.roster._asdict(), b""
+
+    def complete(self, told: Mapping[str, Facts]) -> None:
+        """What the sites answered to it: nothing."""
+
+    def holders(self) -> Clients:
+        """The sites, as far as the server knows them."""
+        return self.roster.bare()
+
+    def choose(self, metrics: Any) -> Wanted:
+        """The metrics that a run asks for."""
+        wanted = evaluation.choose(metrics, self.settings.problem, False)
+        if "auc" in wanted.of_the_whole:
+            raise FederationError(
+                "metric 'auc' over all sites' rows would need every row's score at the hub. "
+                "Choose a metric that each site can take by itself."
+            )
+        return wanted
+
+    def model(self, hub: Hub) -> Tree:
+        """The model that the run leaves."""
+        vector = hub.algorithm.model(hub.state, hub.fed)
+        return hub.fed.layout.unravel(vector)
+
+    def evaluate(
+        self, hub: Hub, sites: Sites, wanted: Wanted
+    ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """Ask every site how the model does there: the metrics, and those of each site."""
+        model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
+        facts = {"metrics": wanted.of_clients, "value": "objective" in wanted.of_the_whole}
+        body = wire.encode(model)
+        answers = sites.ask_each(
+            {
+                name: ("measure", {**facts, "after": hub.ages[id]}, body)
+                for id, name in enumerate(hub.names)
+            }
+        )
+        told = [
+            {} if isinstance(answer, SiteError) else json.loads(answer[0])
+            for answer in answers.values()
+        ]
+
+        def column(name: str) -> np.ndarray:
+            values = [facts.get(name) for facts in told]
+            return np.array([np.nan if value is None else value for value in values], float)
+
+        table = {name: column(name) for name in wanted.of_clients}
+        row: dict[str, float] = {}
+        for name, metric in wanted.at(self.settings.problem).items():
+            row |= evaluation.spread(name, table[name], metric.larger_is_better)
+        if facts["value"]:
+            mean = float(np.asarray(hub.fed.weights, float) @ column("value"))
+            row["objective"] = mean + float(hub.fed.regularisation(jnp.asarray(model)))
+        if "sparsity" in wanted.of_the_whole:
+            row["sparsity"] = float(np.mean(model == 0))
+        return row, table
+
+    def close(self, hub: Hub, sites: Sites) -> None:
+        """Nothing is left to be done."""

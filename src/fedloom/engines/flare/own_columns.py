@@ -1,0 +1,112 @@
+"""A party that holds columns of the people whom others hold too: its join, its share, its metrics.
+
+Its columns and its share of the model stay with it. For metrics it sends its part of the scores,
+which is what the method's own messages consist of too.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.data.alignment import places, texts
+from fedloom.data.frames import read_frame
+from fedloom.data.intersection import reply_to
+from fedloom.data.parties import Parties
+from fedloom.engines import wire
+from fedloom.engines.flare.policy import Policy
+from fedloom.engines.flare.privacy import protect
+from fedloom.engines.flare.roster import PartyRoster, packed, unpacked
+from fedloom.engines.prediction import SHARE
+from fedloom.engines.site import Site
+from fedloom.errors import WireError
+from fedloom.experiments import building
+from fedloom.experiments.settings import Settings
+from fedloom.federation import Party
+from fedloom.files import write_bytes
+from fedloom.operators.blocks import block
+from fedloom.preparation import Joining
+
+Facts = dict[str, Any]
+
+
+class OwnColumns:
+    """A party's own columns, in a run."""
+
+    def __init__(self, kit: Path, policy: Policy, settings: Settings):
+        self.policy = policy
+        self.problem: Any = settings.problem
+        self.precision = settings.run.precision
+        self.joining = joining_of(settings)
+        self.kept = kit / "shares"
+        file = policy.data_of(kit)
+        self.frame = read_frame(Path(file))
+        self.joining.check_id(file, self.frame)
+        policy.check_columns([self.joining.id, *self.joining.columns(self.frame)])
+        self.ids = texts(kit.name, self.frame[self.joining.id].to_list())
+
+    def hello(self) -> Facts:
+        """How many people this party knows."""
+        return {"people": len(self.ids)}
+
+    def meet(self, request: bytes) -> tuple[Facts, bytes]:
+        """Help the label party to find the people in common."""
+        if self.joining.join == "plain":
+            self.policy.check_plain_ids()
+            return {}, packed(self.ids)
+        again, own = reply_to(request, self.ids)
+        return {"cut": len(again)}, again + own
+
+    def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Parties, Party, Facts]:
+        """Take the rows of the people in common, in their order, and prepare the columns."""
+        people = unpacked(body)
+        if not np.isin(people, self.ids).all():
+            raise WireError("the label party names people whom this party does not know.")
+        joined = self.frame[places(self.ids, people)]
+        train = np.arange(facts["rows"])
+        x = self.joining.encoded(joined, train)
+        width = x.shape[1]
+        # The widths of others change nothing of what is said, and are not told.
+        roster = PartyRoster(**facts)
+        bare = roster._replace(widths=(width,) * len(roster.names)).bare()
+        party = Party(
+            self.problem,
+            block(x[: roster.rows], self.precision),
+            block(x[roster.rows :], self.precision) if roster.tested else None,
+            self.problem.share_layout(width, roster.classes, self.precision),
+            roster.classes,
+            (id,),
+        )
+        return bare, party, {"width": width}
+
+    def measure(self, site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """This party's part of the scores, and what its share adds to the objective."""
+        share, f = self._share(site, facts), site.group.objective(0)
+        parts = {"fitted": f.forward(share)}
+        if site.group.test is not None:
+            parts["tested"] = f.forward_on(site.group.test, share)
+        told = {
+            "penalty": float(f.penalty(share)),
+            "regularisation": float(
+                self.problem.regulariser.value(site.group.layout.unravel(share))
+            ),
+            "zeros": int((share == 0).sum()),
+            "size": int(share.size),
+        }
+        return told, wire.encode(protect(parts, self.policy.clip, self.policy.noise))
+
+    def keep(self, run: str, site: Site, facts: Facts) -> None:
+        """Write this party's share of the model to a file of its own."""
+        share = site.group.layout.unravel(self._share(site, facts))
+        write_bytes(self.kept / run / SHARE, wire.encode(share))
+
+    def _share(self, site: Site, facts: Facts) -> Any:
+        state = site.state_after(tuple(facts["after"]))
+        # What a party deploys is its own share, whatever the hub's slack is.
+        return jnp.asarray(site.algorithm.deployed(None, state, site.group.objective(0)))
+
+
+def joining_of(settings: Settings) -> Joining:
+    """What [data] says about the join."""
+    return building.construct(Joining, settings.tables["data"], settings.place / "data")

@@ -1,0 +1,131 @@
+"""A site that holds rows: what it tells of them, and how a model does on them."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedloom import data
+from fedloom.data.clients import Clients
+from fedloom.data.dataset import Dataset
+from fedloom.engines import evaluation, wire
+from fedloom.engines.evaluation import Wanted
+from fedloom.engines.flare.policy import Policy
+from fedloom.engines.flare.roster import Roster
+from fedloom.engines.mapping import Plan
+from fedloom.engines.outlines import lone
+from fedloom.engines.site import Site
+from fedloom.errors import RefusedError
+from fedloom.experiments.settings import Settings
+from fedloom.federation import Federation, Group
+from fedloom.protocol import Algorithm
+from fedloom.rows import Rows
+
+Tree = Any
+Facts = dict[str, Any]
+
+
+class OwnRows:
+    """A site's own rows, in a run."""
+
+    def __init__(self, kit: Path, policy: Policy, settings: Settings):
+        self.settings = settings
+        options = dict(settings.tables["data"])
+        policy.check_columns([options["label"], *options.get("features", ())])
+
+        def read(path: str) -> Dataset:
+            dataset = data.load(Path(path), **options)
+            policy.check_columns([name.partition("=")[0] for name in dataset.features])
+            return dataset
+
+        self.train = read(policy.data_of(kit))
+        self.test = None if policy.test is None else read(policy.test)
+
+    def hello(self) -> Facts:
+        """How many rows there are of each class, and of which columns."""
+        parts = [self.train, *([] if self.test is None else [self.test])]
+        labels, counts = None, [len(self.train)]
+        if self.train.labels is not None:
+            labels = sorted({label for part in parts for label in _names(part)})
+            own = np.array(_names(self.train), object)[self.train.y]
+            counts = [int((own == label).sum()) for label in labels]
+        return {
+            "counts": counts,
+            "shape": self.train.x.shape[1:],
+            "features": self.train.features,
+            "labels": labels,
+        }
+
+    def meet(self, request: bytes) -> tuple[Facts, bytes]:
+        """Rows need no joining."""
+        raise RefusedError("a site with rows of its own has no people to join. Ask for letters.")
+
+    def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
+        """Take a place among the sites of the run; the others are known by counts alone."""
+        bare = Roster(**facts).bare()
+        train = _rows(self.train, bare.labels)
+        test = None if self.test is None else _rows(self.test, bare.labels)
+        run = self.settings.run.options()
+        place = (self.settings.problem, bare, id, train, test)
+        return bare, lone(*place, run["batch_size"], run["precision"]), {}
+
+    def measure(self, site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """How the model, or what this site makes of it, does on the site's own rows."""
+        like = jax.ShapeDtypeStruct((fed.layout.size,), fed.layout.dtype)
+        model = wire.decode(body, like)
+        state = site.state_after(tuple(facts["after"]))
+        federation = Federation(fed, (site.group,))
+        wanted = Wanted(tuple(facts["metrics"]), (), ())
+        raw = _measured(site.algorithm, federation, model, state, wanted, facts["value"])
+        sizes = (site.group.test or site.group.train).sizes
+        values = {
+            name: float(value[0]) if sizes[0] or name == "value" else None
+            for name, value in raw.items()
+        }
+        return values, b""
+
+    def keep(self, run: str, site: Site, facts: Facts) -> None:
+        """Nothing: the model is the hub's."""
+
+
+def _names(dataset: Dataset) -> list[Any]:
+    """What a dataset's classes are called."""
+    return [] if dataset.labels is None else dataset.labels.tolist()
+
+
+def _rows(dataset: Dataset, labels: np.ndarray | None) -> Rows:
+    """A site's rows, with classes numbered as in the whole federation."""
+    y = dataset.y
+    if labels is not None and dataset.labels is not None:
+        y = np.searchsorted(labels, dataset.labels)[y]
+    return Rows(np.asarray(dataset.x), y)
+
+
+def _measured(
+    algorithm: Algorithm, federation: Federation, model: Any, state: Tree, wanted: Any, value: bool
+) -> dict[str, Any]:
+    """The metrics of this one client, and the value of its function where that is wanted."""
+
+    class Handed:
+        """The method, where the hub has handed its model out already."""
+
+        def model(self, hub: Any, fed: Any) -> Any:
+            return hub
+
+        def other_models(self, hub: Any, fed: Any) -> dict[str, Any]:
+            return {}  # what the hub has beside its model stays there
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(algorithm, name)
+
+    def measure(federation: Federation, model: Any, state: Tree) -> Any:
+        states = (jax.tree.map(lambda leaf: leaf[None], state),)
+        handed: Any = Handed()
+        raw = evaluation.measure(handed, federation, model, states, Plan(None, None), wanted)
+        (out,) = raw[evaluation.MAIN]["groups"]
+        if value:
+            out["value"] = federation.groups[0].objective(0).full_value(model)[None]
+        return out
+
+    return jax.tree.map(np.asarray, jax.jit(measure)(federation, model, state))

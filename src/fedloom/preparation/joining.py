@@ -1,0 +1,88 @@
+"""What parties agree on who hold other columns of the same people: id, label, and how to prepare.
+
+Every party prepares its own columns by itself, since it has all people's values of them: numbers
+get mean 0 and deviation 1 over the training rows, words become one column each. A missing number
+counts as the mean, a missing or new word as none.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedloom.errors import DataError
+from fedloom.hints import closest
+from fedloom.parameters import at_least, between, flag, one_of, param, parametrised
+from fedloom.preparation.files import a_text, names_param
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@parametrised
+class Joining:
+    """How the tables of parties become rows of the same people."""
+
+    id: str = param(a_text, "the column that says who a row is about, in every file")
+    label: str = param(a_text, "the column to predict, in one file")
+    join: str = param(
+        one_of("private", "plain"),
+        "by private set intersection, or in plain where ids may be pooled",
+        default="private",
+    )
+    test_fraction: float | None = param(
+        between(0, 1).or_none("no rows"), "the part of the people to hold out", default=None
+    )
+    ignore: tuple[str, ...] = names_param("columns to leave out")
+    seed: int = param(at_least(0), "of the choice of held-out people", default=0)
+    standardise: bool = param(flag, "whether numbers get mean 0 and deviation 1", default=True)
+
+    def check_id(self, source: Any, frame: "pl.DataFrame") -> None:
+        """Raise DataError where a table has no id column."""
+        if self.id not in frame.columns:
+            raise DataError(
+                f"{source}: every party's file must have the id column {self.id!r}. "
+                f"{closest(self.id, frame.columns)}"
+            )
+
+    def divide(self, people: int) -> tuple[np.ndarray, np.ndarray]:
+        """Which of the common people are trained on, and which are held out."""
+        held = 0 if self.test_fraction is None else round(self.test_fraction * people)
+        order = np.random.default_rng(self.seed).permutation(people)
+        held = min(held, people - 1)
+        return np.sort(order[held:]), np.sort(order[:held])
+
+    def columns(self, frame: "pl.DataFrame") -> list[str]:
+        """The columns of a party's table that are features."""
+        return [n for n in frame.columns if n not in (self.id, self.label, *self.ignore)]
+
+    def encoded(self, frame: "pl.DataFrame", train: np.ndarray) -> np.ndarray:
+        """A party's features as numbers, prepared by the training rows."""
+        parts = [self._encoded(frame[name], train) for name in self.columns(frame)]
+        if not parts:
+            raise DataError("every party must have a feature beside id and label. Add a column.")
+        return np.concatenate(parts, axis=1)
+
+    def _encoded(self, column: "pl.Series", train: np.ndarray) -> np.ndarray:
+        if column.dtype.is_numeric() or str(column.dtype) == "Boolean":
+            values = column.cast(float).to_numpy().astype(float)
+            known: Any = values[train][~np.isnan(values[train])]
+            centre, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
+            if not self.standardise:
+                return np.where(np.isnan(values), centre, values)[:, None]
+            return np.nan_to_num((values - centre) / (spread or 1.0))[:, None]
+        texts = np.asarray(["" if entry is None else str(entry) for entry in column.to_list()])
+        words = np.unique(texts[train])
+        return (texts[:, None] == words[words != ""][None, :]).astype(float)
+
+
+def labels_of(column: "pl.Series") -> tuple[np.ndarray, np.ndarray | None]:
+    """Classes as numbers with their names, or numbers as they are."""
+    if column.null_count():
+        raise DataError(
+            f"data.label: {column.name!r} must have a value for everyone; {column.null_count()} "
+            f"are missing. Fill them in, or drop these rows."
+        )
+    if column.dtype.is_float():
+        return column.to_numpy(), None
+    names, places = np.unique(np.asarray(column.to_list()), return_inverse=True)
+    return places.astype(np.int64), names

@@ -1,0 +1,162 @@
+"""Parties with columns of the same people: a label party's server and its parties, no network."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import fedloom as fl
+from federation.parties import NAMES, federation, settings, together
+from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.engines import wire
+from fedloom.engines.flare.sites import SiteError
+from fedloom.errors import FederationError
+from fedloom.experiments import building
+from fedloom.hints import needs
+
+
+def simulated(folder, chosen):
+    parties = together(folder / "files", chosen)
+    return fl.simulate(chosen.algorithm, chosen.problem, parties, **chosen.run.options())
+
+
+def same(result, expected):
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+        result.state.hub,
+        expected.state.hub,
+    )
+    for ours, theirs in zip(result.rows, expected.rows, strict=True):
+        assert (ours["bytes_up"], ours["bytes_down"]) == (theirs["bytes_up"], theirs["bytes_down"])
+        for name in ours.keys() & {"accuracy", "loss", "objective"}:
+            assert ours[name] == pytest.approx(theirs[name], rel=1e-5)
+    for name, column in expected.client_metrics.items():
+        np.testing.assert_allclose(result.client_metrics[name], column, rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    conductor, _ = federation(folder, settings())
+    return folder, conductor.run()
+
+
+def test_it_ends_where_the_simulator_ends(undisturbed):
+    folder, result = undisturbed
+    expected = simulated(folder, settings())
+    same(result, expected)
+    assert "60 people at all 3 parties" in result.about["alignment"]
+    assert result.model == {}  # shares stay with their parties
+    for name in NAMES:
+        kept = wire.read((folder / name / "shares" / "a-run" / "share.safetensors").read_bytes())
+        np.testing.assert_allclose(kept["value"], expected.model[name], rtol=1e-5, atol=1e-6)
+
+
+# What is said by the other methods is known from widths alone: tests/core/test_schema.py.
+@pytest.mark.parametrize("key", ["egvfl_compressed", "egvfl_slacks", "sharing_admm"])
+def test_other_vertical_methods_end_where_the_simulator_ends(key, tmp_path):
+    table = building.describe(CATALOGUE[key].example(), building.ALGORITHMS, tag="key")
+    run = {"rounds": 4, "eval_every": 4, "metrics": ["loss", "objective"]}
+    chosen = settings(algorithm=table, run=run, problem={"loss": "squared"})
+    conductor, _ = federation(tmp_path, chosen, methods=[key])
+    same(conductor.run(), simulated(tmp_path, chosen))
+
+
+def test_ids_are_matched_in_private(tmp_path):
+    try:
+        needs("private_set_intersection.python", "psi")
+    except fl.FedloomError:
+        pytest.skip("the psi extra (openmined-psi) has no wheel for this platform")
+    chosen = settings(data={"join": "private"})
+    conductor, wires = federation(tmp_path, chosen, plain_ids=False)
+    sent = []
+    original = wires["clinic"].desk.call
+
+    def heard(verb, facts, body):
+        answer = original(verb, facts, body)
+        sent.append((verb, body, answer[1]))
+        return answer
+
+    wires["clinic"].desk.call = heard
+    result = conductor.run()
+    same(result, simulated(tmp_path, settings()))
+    (meeting,) = [(asked, told) for verb, asked, told in sent if verb == "meet"]
+    assert not any(b'p12"' in data or b"p12\n" in data for data in meeting)
+    (people,) = [json.loads(asked) for verb, asked, _ in sent if verb == "begin"]
+    assert len(people) == 60 and "p3" not in people  # whom not all know is not named
+
+
+@pytest.mark.parametrize("at", [1, 7])
+def test_a_label_party_that_dies_goes_on_from_its_checkpoint(at, tmp_path, undisturbed):
+    conductor, wires = federation(tmp_path, settings())
+
+    def die(verb, facts):
+        if verb == "letter" and json.loads(facts)["round"] == at:
+            raise KeyboardInterrupt
+
+    wires["insurer"].before = die
+    with pytest.raises(KeyboardInterrupt):
+        conductor.run()
+    wires["insurer"].before = lambda verb, facts: None
+    for line in wires.values():
+        line.restart()
+    resumed, _ = federation(tmp_path, settings(), wires=wires, resume=True)
+    jax.tree.map(np.testing.assert_array_equal, resumed.run().state.hub, undisturbed[1].state.hub)
+
+
+def test_the_run_waits_for_a_party_that_is_lost(tmp_path, undisturbed):
+    conductor, wires = federation(tmp_path, settings())
+    lost = []
+
+    def lose(verb, facts):
+        if verb == "letter" and json.loads(facts)["round"] == 5 and not lost:
+            lost.append(1)
+            raise SiteError("TimeoutError", "the reply was lost")
+
+    wires["clinic"].after = lose
+    result = conductor.run()
+    assert any("paused" in note for note in conductor.notes)
+    jax.tree.map(np.testing.assert_array_equal, result.state.hub, undisturbed[1].state.hub)
+
+
+def test_a_sum_without_a_party_is_never_taken(tmp_path):
+    conductor, wires = federation(tmp_path, settings())
+    desk = wires["clinic"].desk
+    original = desk.call
+
+    def damaged(verb, facts, body):
+        answer, data = original(verb, facts, body)
+        spoilt = verb == "letter" and json.loads(facts)["round"] == 2
+        return answer, data[:-4] + b"\x00\x00\xc0\x7f" if spoilt else data
+
+    desk.call = damaged
+    with pytest.raises(FederationError, match="clinic did not answer as it should"):
+        conductor.run()
+
+
+REFUSALS = {
+    "plain ids": ({"plain_ids": False}, {}, "lets no ids leave in plain"),
+    "a column": ({"columns": ["who", "age"]}, {}, "the job wants"),
+    "a quorum": ({}, {"federation": {"min_sites": 2}}, "federation.min_sites must be left out"),
+    "secure sums": (
+        {},
+        {"federation": {"secure_aggregation": True}},
+        "federation.secure_aggregation must be left out",
+    ),
+    "an id": ({}, {"data": {"id": "name"}}, "must have the column 'name'; it has who, marker"),
+}
+
+
+@pytest.mark.parametrize("policy,changes,complaint", REFUSALS.values(), ids=REFUSALS)
+def test_what_cannot_be_done_is_refused(policy, changes, complaint, tmp_path):
+    conductor, _ = federation(tmp_path, settings(**changes), **policy)
+    with pytest.raises(fl.FedloomError) as raised:
+        conductor.run()
+    assert complaint in f"{raised.value} {conductor.notes}"
+
+
+def test_a_server_without_labels_says_what_it_needs(tmp_path):
+    conductor, _ = federation(tmp_path, settings(), labels=False)
+    with pytest.raises(FederationError, match="fedloom serve KIT --data"):
+        conductor.run()
