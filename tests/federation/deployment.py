@@ -9,14 +9,17 @@ from fedloom.engines.flare import trial, watching
 from fedloom.engines.flare.processes import processes_of, start, stop
 
 METHODS = ("fedavg", "scaffold", "decoupled_prox", "drfa", "ffmdr", "quped")
+PROBLEMS = ("logistic", "auc", "personal", "vertical")
 MAIN = (".server_train", ".client_train")  # the modules of the processes that a kit starts with
 PEOPLE = {"member@fedloom.local": "member"}
 
 
 @contextlib.contextmanager
-def deployed(folder, methods=METHODS, problems=("logistic", "auc", "personal")):
-    """Three sites with the harness's rows; nothing is left running."""
-    made = trial.build(folder, clients(), methods=methods, problems=problems, people=PEOPLE)
+def deployed(folder, methods=METHODS, problems=PROBLEMS, held=None, before=lambda made: None):
+    """Three sites, with the harness's rows if no others are given; nothing is left running."""
+    held = held or clients()
+    made = trial.build(folder, held, methods=methods, problems=problems, people=PEOPLE)
+    before(made)
     try:
         with trial.up(made):
             yield made

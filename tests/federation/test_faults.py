@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from federation.cable import between
 from federation.deployment import Follower, deployed, first_process, job_process, restart
 from federation.harness import NAMES, federation, same_to_rounding, settings
 
@@ -102,3 +103,43 @@ def test_methods_of_every_horizontal_family_give_the_simulators_trajectory(key, 
     result = watching.follow(made.lead, chosen, tmp_path / "result")
     simulated = fl.simulate(chosen.algorithm, chosen.problem, clients(), **chosen.run.options())
     same_to_rounding(result.model, simulated.model)
+
+
+def test_a_network_that_is_cut_and_back_costs_nothing_but_time(undisturbed, tmp_path):
+    cables = []
+    with deployed(
+        tmp_path / "kits", before=lambda made: cables.append(between(made.server, made.sites[1]))
+    ) as made:
+        (cable,) = cables
+        follower = Follower(made, CHOSEN, tmp_path / "result")
+        follower.await_round(MOMENTS[0])
+        cable.cut()
+        time.sleep(15)  # longer than the timeout
+        cable.mend()
+        result = follower.join()
+    cable.close()
+    assert any("paused" in note for note in follower.notes)
+    np.testing.assert_array_equal(result.model, undisturbed.model)
+
+
+def test_parties_with_columns_join_in_private_and_give_the_simulators_trajectory(tmp_path):
+    import fedloom as fl
+    from federation import parties
+    from fedloom.engines.flare import trial, watching
+
+    pytest.importorskip("private_set_intersection", reason="the psi extra is not installed")
+    data = {"id": trial.ID, "label": trial.LABEL, "join": "private", "standardise": False}
+    chosen = parties.settings(run={"rounds": 300, "eval_every": 100})
+    files = parties.write_files(tmp_path / "files")
+    held = parties.together(files, parties.settings(data={"test_fraction": None}))
+    with deployed(tmp_path / "kits", methods=["egvfl"], held=held) as made:
+        tables = {**chosen.tables, "data": data}
+        result = watching.follow(made.lead, chosen._replace(tables=tables), tmp_path / "result")
+    simulated = fl.simulate(chosen.algorithm, chosen.problem, held, **chosen.run.options())
+    np.testing.assert_allclose(result.state.hub.slack, simulated.state.hub.slack, atol=1e-6)
+    assert result.final["bytes_up"] == simulated.final["bytes_up"]
+    assert result.final["loss"] == pytest.approx(simulated.final["loss"], rel=1e-5)
+    for kit in made.sites:
+        (kept,) = (kit.path / "shares").rglob("share.safetensors")
+        share = fl.engines.wire.read(kept.read_bytes())["value"]
+        np.testing.assert_allclose(share, simulated.model[kit.name], rtol=1e-5, atol=1e-6)
