@@ -5,6 +5,8 @@
     processes.py     start and stop what runs behind a kit
     job.py           what is submitted: settings, never code
     desk.py          a site: its policy, its data, its state; answers letters
+    own_*.py         what a site holds: rows, or columns of people whom others hold too
+    all_*.py         what the server knows of that
     sites.py         the sites as the server reaches them: who is there, who is left out
     roster.py        who takes part
     conductor.py     the server: rounds, checkpoints, quorum
