@@ -80,8 +80,8 @@ def test_a_2_bit_cnn1_is_ten_times_smaller_and_predicts_the_same(tmp_path):
 )
 def test_onnx_and_torch_hold_the_same_network(model, features, tmp_path):
     """ONNX Runtime runs the graph; its weights are those of the PyTorch file."""
-    onnx = pytest.importorskip("onnx")
-    runtime = pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx", reason="the extra `export` is not installed")
+    runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     own = made(model, features)
     x = RNG.normal(size=(3, *features)).astype(np.float32)
     if isinstance(model, fl.models.EmbeddingBag):

@@ -135,14 +135,29 @@ def test_a_sum_without_a_party_is_never_taken(tmp_path):
         conductor.run()
 
 
+def test_with_secure_sums_the_label_party_learns_no_part_of_the_scores(tmp_path):
+    step = {"key": "egvfl", "step": 0.05}
+    run = {"metrics": ["accuracy", "loss"]}
+    chosen = settings(algorithm=step, run=run, federation={"secure_aggregation": True})
+    conductor, wires = federation(tmp_path, chosen)
+    verbs = []
+    for line in wires.values():
+        line.before = lambda verb, facts: verbs.append(verb)
+    result = conductor.run()
+    assert "measure" not in verbs
+    plain = simulated(tmp_path, settings(algorithm=step, run=run))
+    np.testing.assert_allclose(result.state.hub.slack, plain.state.hub.slack, atol=1e-6)
+    assert result.final["accuracy"] > 0.8
+
+
 REFUSALS = {
     "plain ids": ({"plain_ids": False}, {}, "lets no ids leave in plain"),
     "a column": ({"columns": ["who", "age"]}, {}, "the job wants"),
     "a quorum": ({}, {"federation": {"min_sites": 2}}, "federation.min_sites must be left out"),
-    "secure sums": (
+    "a hidden metric": (
         {},
-        {"federation": {"secure_aggregation": True}},
-        "federation.secure_aggregation must be left out",
+        {"federation": {"secure_aggregation": True}, "algorithm": {"key": "egvfl", "step": 0.1}},
+        "metric 'objective' needs what secure aggregation hides",
     ),
     "an id": ({}, {"data": {"id": "name"}}, "must have the column 'name'; it has who, marker"),
 }

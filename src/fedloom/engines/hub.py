@@ -7,7 +7,7 @@ goes on with those that arrived. A reply that is not what it should be costs tha
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -181,13 +181,17 @@ class Hub:
                 f"{type(self.algorithm).__name__} diverged: no reply to {expected.method!r} is "
                 f"finite. Lower the step size, or normalise the features."
             )
-        if self.algorithm.takes == "vertical" and len(replies) < len(letters):
-            silent = ", ".join(self.names[id] for id in letters if id not in replies)
+        self.check_complete(letters, replies)
+        return replies
+
+    def check_complete(self, letters: Collection[int], arrived: Collection[int]) -> None:
+        """Raise where a reply is missing that the method cannot do without."""
+        if self.algorithm.takes == "vertical" and len(arrived) < len(letters):
+            silent = ", ".join(self.names[id] for id in letters if id not in arrived)
             raise FederationError(
                 f"a sum over parties without one of them is of another model, and {silent} did "
                 f"not answer as it should. Look at its log, then go on with --resume."
             )
-        return replies
 
     def deliver(self, letters: dict[int, Letter]) -> dict[int, bytes | Lost]:
         """Send letters; clients whose state is too old start afresh where that is allowed."""

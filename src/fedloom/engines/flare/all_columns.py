@@ -41,13 +41,13 @@ class AllColumns:
 
     def __init__(self, settings: Settings, home: Path, run: Path, sites: Sites):
         federation = settings.federation
-        for name in ("min_sites", "fresh_if_stale", "secure_aggregation"):
+        for name in ("min_sites", "fresh_if_stale"):
             if getattr(federation, name):
                 raise FederationError(
                     f"federation.{name} must be left out in a vertical run, which needs all "
-                    f"parties and their parts of the scores; got {getattr(federation, name)}. "
-                    f"Remove it."
+                    f"parties with their states; got {getattr(federation, name)}. Remove it."
                 )
+        self.secure = federation.secure_aggregation
         self.settings = settings
         self.joining = joining_of(settings)
         self.people = run / _PEOPLE
@@ -145,7 +145,14 @@ class AllColumns:
 
     def choose(self, metrics: Any) -> Wanted:
         """The metrics that a run asks for."""
-        return joint.choose(metrics, self.settings.problem, False)
+        wanted = joint.choose(metrics, self.settings.problem, False)
+        hidden = [name for name in wanted.of_the_whole if name != "auc"]
+        if self.secure and hidden:
+            raise FederationError(
+                f"metric {hidden[0]!r} needs what secure aggregation hides from the label party. "
+                f"Leave it out, or set federation.secure_aggregation = false."
+            )
+        return wanted
 
     def model(self, hub: Hub) -> Tree:
         """Nothing: shares stay with their parties."""
@@ -154,8 +161,17 @@ class AllColumns:
     def evaluate(
         self, hub: Hub, sites: Sites, wanted: Wanted
     ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-        """Ask every party for its part of the scores; the label party adds up and looks."""
+        """Ask every party for its part of the scores; the label party adds up and looks.
+
+        With secure aggregation nobody is asked, because a part alone would tell what the sums hide.
+        The scores are then the hub's own, of the training rows.
+        """
         fed: Any = hub.fed
+        slack = hub.algorithm.model(hub.state, fed)
+        if self.secure:
+            raw = joint.of_scores(fed, wanted, slack, None, slack)
+            own = {joint.OF_PARTIES[0]: np.array(self.roster.widths)}
+            return joint.summarise(raw, {}, None, wanted, None), own
         answers = sites.ask_each(_after(hub, "measure"))
         sites.check_quorum()
         told, parts = [], []
@@ -168,7 +184,6 @@ class AllColumns:
         tested = None
         if fed.test_labels is not None:
             tested = shares.total([jnp.asarray(part["tested"]) for part in parts])
-        slack = hub.algorithm.model(hub.state, fed)
         raw = joint.of_scores(fed, wanted, fitted, tested, slack)
         penalty = sum(facts["penalty"] + facts["regularisation"] for facts in told)
         raw["objective"] = float(fed.loss.value(fitted)) + penalty

@@ -36,6 +36,7 @@ class SecureHub(Hub):
         kinds = self.sums["opening" if round == 0 else "round"][exchange - 1]
         numbers = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(expected.reply))
         arrived, total = self._sum(letters, wire.encode(request.message), numbers * len(kinds))
+        self.check_complete(letters, arrived)
         ages |= dict.fromkeys(arrived, (round, exchange))
         parts = unflat(total, kinds, expected.reply)
         present = present & np.isin(ids, arrived)
