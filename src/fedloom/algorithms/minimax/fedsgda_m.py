@@ -23,24 +23,13 @@ subgradients (regularise).
 
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
-
-from fedloom.algorithms.minimax.momentum_local_sgda import Moving
-from fedloom.algorithms.minimax.point import (
-    Point,
-    first_point,
-    regularise_param,
-    settled,
-    slopes,
-)
-from fedloom.cohorts import everyone
-from fedloom.local import repeat
-from fedloom.parameters import Rule, at_least, fraction, param, positive
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.algorithms.minimax import moving
+from fedloom.algorithms.minimax.moving import Moving
+from fedloom.algorithms.minimax.point import Point, regularise_param, slopes
+from fedloom.parameters import at_least, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm
 
 Array = Any
-_share = Rule(lambda v: fraction.holds(v) and v > 0, "a number above 0 and up to 1", 0.1)
 
 
 @algorithm
@@ -53,26 +42,17 @@ class FedSGDAM(Algorithm):
     lr: float = param(positive, "step size in x")
     dual_lr: float = param(positive, "step size in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
-    momentum: float = param(_share, "weight of the fresh gradient in x", default=0.1)
-    dual_momentum: float = param(_share, "weight of the fresh gradient in y", default=0.1)
+    momentum: float = param(moving.share, "weight of the fresh gradient in x", default=0.1)
+    dual_momentum: float = param(moving.share, "weight of the fresh gradient in y", default=0.1)
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> Moving:
-        """A fresh point; the opening finds the first directions."""
-        point = first_point(fed, key)
-        return Moving(point, jax.tree.map(jnp.zeros_like, point))
-
-    def opening(self, hub: Moving, fed: Any, key: Array, /) -> Round:
-        """The mean of the first gradients."""
-        replies = yield ask(self.look, hub.point, to=everyone(fed.n))
-        return Moving(hub.point, replies.average(fed.weights)), ()
+    init_hub = moving.init_hub
+    opening = moving.opening
+    model = moving.model
 
     def round(self, hub: Moving, fed: Any, key: Array, /) -> Round:
         """Local steps of everyone, then the mean of points and directions."""
-        changes = yield ask(self.train, hub, to=everyone(fed.n))
-        point, direction = jax.tree.map(jnp.add, hub, changes.average(fed.weights))
-        x = settled(fed, point.x, self.lr * self.local_steps, self.regularise)
-        return Moving(Point(x, point.y), direction), ()
+        return (yield from moving.move_all(self, hub, fed, self.lr * self.local_steps))
 
     def look(self, client: tuple[()], point: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
         """Gradients over all rows."""
@@ -84,8 +64,8 @@ class FedSGDAM(Algorithm):
     def train(self, client: tuple[()], start: Moving, f: Any, key: Array, /) -> tuple[Any, Moving]:
         """Tau steps with recursive momentum; the reply is the change of point and direction."""
 
-        def step(moving: Moving, key: Array) -> Moving:
-            old, (v, u) = moving
+        def step(now: Moving, key: Array) -> Moving:
+            old, (v, u) = now
             new = Point(old.x - self.lr * v, old.y + self.dual_lr * u)
             here = slopes(f, new, key, self.regularise)
             there = slopes(f, old, key, self.regularise)
@@ -95,9 +75,4 @@ class FedSGDAM(Algorithm):
             )
             return Moving(new, direction)
 
-        end = repeat(step, start, key, self.local_steps)
-        return client, jax.tree.map(jnp.subtract, end, start)
-
-    def model(self, hub: Moving, fed: Any, /) -> Array:
-        """The primal block."""
-        return hub.point.x
+        return client, moving.change(step, start, key, self.local_steps)

@@ -17,32 +17,15 @@ the problem has a regulariser, the hub applies its proximal map with step a lr t
 subgradients (regularise).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
-
-from fedloom.algorithms.minimax.point import (
-    Point,
-    first_point,
-    regularise_param,
-    settled,
-    slopes,
-)
-from fedloom.cohorts import everyone
-from fedloom.local import repeat
-from fedloom.parameters import Rule, at_least, fraction, param, positive
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.algorithms.minimax import moving
+from fedloom.algorithms.minimax.moving import Moving
+from fedloom.algorithms.minimax.point import Point, regularise_param, slopes
+from fedloom.parameters import at_least, param, positive
+from fedloom.protocol import Algorithm, Round, algorithm
 
 Array = Any
-_share = Rule(lambda v: fraction.holds(v) and v > 0, "a number above 0 and up to 1", 0.5)
-
-
-class Moving(NamedTuple):
-    """A point, and the directions in which both blocks move."""
-
-    point: Point
-    direction: Point
 
 
 @algorithm
@@ -55,31 +38,23 @@ class MomentumLocalSGDA(Algorithm):
     lr: float = param(positive, "step size in x")
     dual_lr: float = param(positive, "step size in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
-    averaging: float = param(_share, "share of a step that is taken", default=1.0)
-    momentum: float = param(_share, "share of a new gradient in the direction of x", default=0.5)
+    averaging: float = param(moving.share, "share of a step that is taken", default=1.0)
+    momentum: float = param(
+        moving.share, "share of a new gradient in the direction of x", default=0.5
+    )
     dual_momentum: float = param(
-        _share, "share of a new gradient in the direction of y", default=0.5
+        moving.share, "share of a new gradient in the direction of y", default=0.5
     )
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> Moving:
-        """A fresh point; the opening finds the first directions."""
-        point = first_point(fed, key)
-        return Moving(point, jax.tree.map(jnp.zeros_like, point))
-
-    def opening(self, hub: Moving, fed: Any, key: Array, /) -> Round:
-        """The mean of the first gradients."""
-        replies = yield ask(self.look, hub.point, to=everyone(fed.n))
-        return Moving(hub.point, replies.average(fed.weights)), ()
+    init_hub = moving.init_hub
+    opening = moving.opening
+    model = moving.model
 
     def round(self, hub: Moving, fed: Any, key: Array, /) -> Round:
         """Local steps of everyone, then the mean of points and directions."""
-        changes = yield ask(self.train, hub, to=everyone(fed.n))
-        point, direction = jax.tree.map(jnp.add, hub, changes.average(fed.weights))
         elapsed = self.averaging * self.lr * self.local_steps
-        return Moving(
-            Point(settled(fed, point.x, elapsed, self.regularise), point.y), direction
-        ), ()
+        return (yield from moving.move_all(self, hub, fed, elapsed))
 
     def look(self, client: tuple[()], point: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
         """Gradients on a batch."""
@@ -89,17 +64,12 @@ class MomentumLocalSGDA(Algorithm):
         """Tau steps with momentum; the reply is the change of point and direction."""
         keep = self.averaging * self.momentum, self.averaging * self.dual_momentum
 
-        def step(moving: Moving, key: Array) -> Moving:
-            (x, y), (dx, dy) = moving
+        def step(now: Moving, key: Array) -> Moving:
+            (x, y), (dx, dy) = now
             x = x - self.averaging * self.lr * dx
             y = y + self.averaging * self.dual_lr * dy
             gx, gy = slopes(f, Point(x, y), key, self.regularise)
             direction = Point(dx + keep[0] * (gx - dx), dy + keep[1] * (gy - dy))
             return Moving(Point(x, y), direction)
 
-        end = repeat(step, start, key, self.local_steps)
-        return client, jax.tree.map(jnp.subtract, end, start)
-
-    def model(self, hub: Moving, fed: Any, /) -> Array:
-        """The primal block."""
-        return hub.point.x
+        return client, moving.change(step, start, key, self.local_steps)

@@ -1,0 +1,55 @@
+"""Local steps along directions that are averaged like the points: what momentum methods share."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedloom.algorithms.minimax.point import Point, first_point, settled
+from fedloom.cohorts import everyone
+from fedloom.local import repeat
+from fedloom.parameters import Rule, fraction
+from fedloom.protocol import Round, ask
+
+Array = Any
+share = Rule(lambda v: fraction.holds(v) and v > 0, "a number above 0 and up to 1", 0.5)
+
+
+class Moving(NamedTuple):
+    """A point, and the directions in which both blocks move."""
+
+    point: Point
+    direction: Point
+
+
+def init_hub(self: Any, fed: Any, key: Array, /) -> Moving:
+    """A fresh point; the opening finds the first directions."""
+    point = first_point(fed, key)
+    return Moving(point, jax.tree.map(jnp.zeros_like, point))
+
+
+def opening(self: Any, hub: Moving, fed: Any, key: Array, /) -> Round:
+    """The mean of the first gradients."""
+    replies = yield ask(self.look, hub.point, to=everyone(fed.n))
+    return Moving(hub.point, replies.average(fed.weights)), ()
+
+
+def move_all(method: Any, hub: Moving, fed: Any, elapsed: Array) -> Round:
+    """Local steps of everyone, then the mean of points and directions; a prox of step `elapsed`."""
+    changes = yield ask(method.train, hub, to=everyone(fed.n))
+    point, direction = jax.tree.map(jnp.add, hub, changes.average(fed.weights))
+    x = settled(fed, point.x, elapsed, method.regularise)
+    return Moving(Point(x, point.y), direction), ()
+
+
+def change(
+    step: Callable[[Moving, Array], Moving], start: Moving, key: Array, steps: int
+) -> Moving:
+    """How far local steps move the point and the directions."""
+    return jax.tree.map(jnp.subtract, repeat(step, start, key, steps), start)
+
+
+def model(self: Any, hub: Moving, fed: Any, /) -> Array:
+    """The primal block."""
+    return hub.point.x
