@@ -58,6 +58,10 @@ def test_a_method_of_each_family_ends_where_the_simulator_ends(key, tmp_path):
     result = conductor.run()
     same_to_rounding(result.model, simulated.model)
     assert result.final["bytes_up"] == simulated.final["bytes_up"]
+    for i, name in enumerate(clients().names if key == "quped" else ()):
+        own = fl.deploy.take(chosen.algorithm, chosen.problem, clients(), simulated, i)
+        kept = fl.load(tmp_path / name / "models" / "a-run.safetensors")
+        same_to_rounding(kept.arrays, own.arrays)  # the model that is the site's own
 
 
 def test_a_result_can_be_kept_and_read(undisturbed, tmp_path):

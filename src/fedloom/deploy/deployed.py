@@ -147,14 +147,25 @@ def _taken(
             for place, client in enumerate(members):
                 if client not in wanted:
                     continue
-                f = group.objective(place)
                 own = jax.tree.map(lambda leaf: jnp.asarray(leaf[place]), state)  # noqa: B023
-                seen = f.own if algorithm.takes == "personal" else f
-                arrays = seen.layout.unravel(algorithm.deployed(vector, own, f))
-                arrays = jax.tree.map(np.asarray, arrays)
                 features = clients.train.x.shape[1:]
-                taken[client] = Deployed(seen.problem.model, arrays, features, labels)
+                f = group.objective(place)
+                taken[client] = taken_at(algorithm, f, vector, own, features, labels)
     return taken
+
+
+def taken_at(
+    algorithm: Algorithm,
+    f: Any,
+    model: Any,
+    state: Tree,
+    features: tuple[int, ...],
+    labels: tuple[str, ...],
+) -> Deployed:
+    """What a client makes of the hub's model and its own state."""
+    seen = f.own if algorithm.takes == "personal" else f
+    arrays = seen.layout.unravel(algorithm.deployed(model, state, f))
+    return Deployed(seen.problem.model, jax.tree.map(np.asarray, arrays), features, labels)
 
 
 def load(path: Path) -> Deployed:

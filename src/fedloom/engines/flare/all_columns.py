@@ -23,7 +23,7 @@ from fedloom.engines.evaluation import Wanted
 from fedloom.engines.flare.own_columns import joining_of
 from fedloom.engines.flare.policy import POLICY, read_policy
 from fedloom.engines.flare.roster import PartyRoster, packed, unpacked
-from fedloom.engines.flare.sites import SiteError, Sites
+from fedloom.engines.flare.sites import SiteError, Sites, about_states
 from fedloom.engines.hub import Hub
 from fedloom.errors import DataError, FederationError
 from fedloom.experiments.settings import Settings
@@ -172,7 +172,7 @@ class AllColumns:
             raw = joint.of_scores(fed, wanted, slack, None, slack)
             own = {joint.OF_PARTIES[0]: np.array(self.roster.widths)}
             return joint.summarise(raw, {}, None, wanted, None), own
-        answers = sites.ask_each(_after(hub, "measure"))
+        answers = sites.ask_each(about_states(hub, "measure"))
         sites.check_quorum()
         told, parts = [], []
         for name, answer in answers.items():
@@ -195,12 +195,7 @@ class AllColumns:
 
     def close(self, hub: Hub, sites: Sites) -> None:
         """Let every party keep its share of the model in a file of its own."""
-        sites.ask_each(_after(hub, "keep"))
-
-
-def _after(hub: Hub, verb: str) -> dict[str, tuple[str, Facts, bytes]]:
-    """A question to every party about its share as it is now."""
-    return {name: (verb, {"after": hub.ages[id]}, b"") for id, name in enumerate(hub.names)}
+        sites.ask_each(about_states(hub, "keep"))
 
 
 def _parts(fed: Any) -> dict[str, jax.ShapeDtypeStruct]:

@@ -11,7 +11,7 @@ from fedloom.data.clients import Clients
 from fedloom.engines import evaluation, wire
 from fedloom.engines.evaluation import Wanted
 from fedloom.engines.flare.roster import Roster, roster_of
-from fedloom.engines.flare.sites import SiteError, Sites
+from fedloom.engines.flare.sites import SiteError, Sites, about_states
 from fedloom.engines.hub import Hub
 from fedloom.errors import FederationError
 from fedloom.experiments.settings import Settings
@@ -67,13 +67,7 @@ class AllRows:
         """Ask every site how the model does there: the metrics, and those of each site."""
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         facts = {"metrics": wanted.of_clients, "value": "objective" in wanted.of_the_whole}
-        body = wire.encode(model)
-        answers = sites.ask_each(
-            {
-                name: ("measure", {**facts, "after": hub.ages[id]}, body)
-                for id, name in enumerate(hub.names)
-            }
-        )
+        answers = sites.ask_each(about_states(hub, "measure", facts, wire.encode(model)))
         told = [
             {} if isinstance(answer, SiteError) else json.loads(answer[0])
             for answer in answers.values()
@@ -95,4 +89,7 @@ class AllRows:
         return row, table
 
     def close(self, hub: Hub, sites: Sites) -> None:
-        """Nothing is left to be done."""
+        """Let every site keep a model that is its own; the hub's comes with the result."""
+        if self.settings.problem.kind == "personal":
+            model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
+            sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))

@@ -120,7 +120,7 @@ class Desk:
 
     def _keep(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """The run is over: keep what is this site's own of the model."""
-        self.own.keep(self.job.run, self.site, facts)
+        self.own.keep(self.job.run, self.site, self.fed, facts, body)
         return {}, b""
 
 

@@ -96,7 +96,7 @@ class OwnColumns:
         }
         return told, wire.encode(protect(parts, self.policy.clip, self.policy.noise))
 
-    def keep(self, run: str, site: Site, facts: Facts) -> None:
+    def keep(self, run: str, site: Site, fed: Any, facts: Facts, body: bytes) -> None:
         """Write this party's share of the model to a file of its own."""
         share = site.group.layout.unravel(self._share(site, facts))
         write_bytes(self.kept / run / SHARE, wire.encode(share))

@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedloom import data
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset
+from fedloom.deploy.deployed import taken_at
 from fedloom.engines import evaluation, wire
 from fedloom.engines.evaluation import Wanted
 from fedloom.engines.flare.policy import Policy
@@ -31,6 +33,7 @@ class OwnRows:
 
     def __init__(self, kit: Path, policy: Policy, settings: Settings):
         self.settings = settings
+        self.kept = kit / "models"
         options = dict(settings.tables["data"])
         policy.check_columns([options["label"], *options.get("features", ())])
 
@@ -64,6 +67,7 @@ class OwnRows:
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
         """Take a place among the sites of the run; the others are known by counts alone."""
         bare = Roster(**facts).bare()
+        self.labels = () if bare.labels is None else tuple(map(str, bare.labels))
         train = _rows(self.train, bare.labels)
         test = None if self.test is None else _rows(self.test, bare.labels)
         run = self.settings.run.options()
@@ -72,9 +76,7 @@ class OwnRows:
 
     def measure(self, site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """How the model, or what this site makes of it, does on the site's own rows."""
-        like = jax.ShapeDtypeStruct((fed.layout.size,), fed.layout.dtype)
-        model = wire.decode(body, like)
-        state = site.state_after(tuple(facts["after"]))
+        model, state = _handed(site, fed, facts, body)
         federation = Federation(fed, (site.group,))
         wanted = Wanted(tuple(facts["metrics"]), (), ())
         raw = _measured(site.algorithm, federation, model, state, wanted, facts["value"])
@@ -85,8 +87,24 @@ class OwnRows:
         }
         return values, b""
 
-    def keep(self, run: str, site: Site, facts: Facts) -> None:
-        """Nothing: the model is the hub's."""
+    def keep(self, run: str, site: Site, fed: Any, facts: Facts, body: bytes) -> None:
+        """Write the model that this site makes of the hub's to a file of its own."""
+        model, state = _handed(site, fed, facts, body)
+        own = taken_at(
+            site.algorithm,
+            site.group.objective(0),
+            jnp.asarray(model),
+            state,
+            self.train.x.shape[1:],
+            self.labels,
+        )
+        own.save(self.kept / f"{run}.safetensors")
+
+
+def _handed(site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Any, Tree]:
+    """The model that the hub has sent, and the state that it concerns."""
+    like = jax.ShapeDtypeStruct((fed.layout.size,), fed.layout.dtype)
+    return wire.decode(body, like), site.state_after(tuple(facts["after"]))
 
 
 def _names(dataset: Dataset) -> list[Any]:

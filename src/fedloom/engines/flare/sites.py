@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fedloom.engines.flare.desk import letter_facts
-from fedloom.engines.hub import Letter, Lost
+from fedloom.engines.hub import Hub, Letter, Lost
 from fedloom.errors import FederationError
 
 Facts = dict[str, Any]
@@ -140,6 +140,16 @@ class Sites:
             time.sleep(PAUSE_SECONDS)
         finally:
             self._asked.discard(name)
+
+
+def about_states(
+    hub: Hub, verb: str, facts: Facts | None = None, body: bytes = b""
+) -> dict[str, tuple[str, Facts, bytes]]:
+    """A question to every site that concerns its state as the hub knows it."""
+    return {
+        name: (verb, {**(facts or {}), "after": hub.ages[id]}, body)
+        for id, name in enumerate(hub.names)
+    }
 
 
 def _outcome(answer: tuple[str, bytes] | SiteError) -> bytes | Lost:
