@@ -140,9 +140,9 @@ Round = Generator[Ask, Replies, tuple[Any, Any]]
 class Algorithm:
     """Base of all algorithms: what an engine may call.
 
-    A subclass is final, carries `@algorithm`, and defines at least `init_hub` and `round`, beside
-    the client methods that its round asks for: `method(client, message, f, key)` returns the
-    client's next state and its reply.
+    A method carries `@algorithm`, and has at least `init_hub` and `round`, beside the client
+    methods that its round asks for: `method(client, message, f, key)` returns the client's next
+    state and its reply. What several methods share may stand in a class between the two.
     """
 
     __parametrised__: ClassVar[bool] = True
@@ -200,8 +200,8 @@ class Algorithm:
         """The names that may be asked for: the public methods that are not part of this class."""
         return tuple(
             name
-            for name, value in vars(type(self)).items()
-            if inspect.isfunction(value) and not name.startswith("_") and name not in _HOOKS
+            for name, _ in inspect.getmembers(type(self), inspect.isfunction)
+            if not name.startswith("_") and name not in _HOOKS
         )
 
 

@@ -24,7 +24,7 @@ Differs from the paper: the text has no listing; this one is rebuilt from the pr
 2.2.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -32,7 +32,7 @@ from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
@@ -43,29 +43,13 @@ def theory(c: Constants) -> Array:
 
 
 @algorithm
-class EGVFL(Algorithm):
+class EGVFL(saddle.Saddle):
     """Extragradient steps of hub and parties."""
-
-    takes: ClassVar[str] = "vertical"
 
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
-
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
-    model = saddle.model
-    deployed = saddle.deployed
-
-    def init_hub(self, fed: Any, key: Array, /) -> SaddleHub:
-        """Zeros."""
-        return saddle.first_hub(self, fed)
-
-    def init_client(self, f: Any, key: Array, /) -> SaddleParty:
-        """Zeros."""
-        return saddle.first_party(self, f, key)
 
     def opening(self, hub: SaddleHub, fed: Any, key: Array, /) -> Round:
         """The step size, where it is left to theory."""

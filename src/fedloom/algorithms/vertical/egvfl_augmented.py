@@ -15,7 +15,7 @@ and extragradient, take the whole operator at the half-point. And where it sends
 here sends y + rho v, which is all that a party uses: half of the bytes.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -24,7 +24,7 @@ from fedloom.algorithms.vertical.saddle import Average, SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
 from fedloom.parameters import at_least_zero, param
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
@@ -40,10 +40,8 @@ class AugmentedHub(NamedTuple):
 
 
 @algorithm
-class EGVFLAugmented(Algorithm):
+class EGVFLAugmented(saddle.Saddle):
     """Extragradient steps on the augmented Lagrangian."""
-
-    takes: ClassVar[str] = "vertical"
 
     rho: float = param(at_least_zero, "weight of the penalty on the residual", default=1.0)
     step: float | None = scaling.step_param()
@@ -51,20 +49,10 @@ class EGVFLAugmented(Algorithm):
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
 
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
-    model = saddle.model
-    deployed = saddle.deployed
-
     def init_hub(self, fed: Any, key: Array, /) -> AugmentedHub:
         """Zeros."""
         z, y, scale, average = saddle.first_hub(self, fed)
         return AugmentedHub(z, y, z, scale, average)
-
-    def init_client(self, f: Any, key: Array, /) -> SaddleParty:
-        """Zeros."""
-        return saddle.first_party(self, f, key)
 
     def opening(self, hub: AugmentedHub, fed: Any, key: Array, /) -> Round:
         """The step size, where it is left to theory."""

@@ -16,7 +16,7 @@ Differs from the paper: one exchange in full comes before the first iteration, w
 references are unknown; and references may move to the newer points.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -32,18 +32,15 @@ from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.operators.compressors import RandK, Unbiased
 from fedloom.parameters import Rule, param
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 _unbiased = Rule(lambda v: isinstance(v, Unbiased), "an unbiased compressor", RandK(25))
 
 
 @algorithm
-class EGVFLCompressed(Algorithm):
+class EGVFLCompressed(references.Referenced):
     """Extragradient steps with compressed differences."""
-
-    takes: ClassVar[str] = "vertical"
-    feeds_back: ClassVar[bool] = False  # whether what compression leaves out is kept for later
 
     compressor: Unbiased = param(_unbiased, "the compressor Q")
     refresh: float | None = references.refresh_param()
@@ -51,17 +48,6 @@ class EGVFLCompressed(Algorithm):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
-
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
-    init_hub = references.init_hub
-    init_client = references.init_client
-    opening = references.opening
-    begin = references.begin
-    refresh_references = references.refresh_references
-    model = references.model
-    deployed = references.deployed
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """One compressed exchange, and at times one in full."""

@@ -17,7 +17,7 @@ Differs from the paper: it takes one row and one column, with the factors s and 
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.operators.compressors import PER_CENT, RandK, Sample
 from fedloom.parameters import flag, param
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
@@ -44,11 +44,8 @@ def some_columns(f: Any, y: Array, key: Array, per_cent: int) -> Array:
 
 
 @algorithm
-class EGVFLCoordinate(Algorithm):
+class EGVFLCoordinate(references.Referenced):
     """Extragradient steps with sampled rows and columns."""
-
-    takes: ClassVar[str] = "vertical"
-    feeds_back: ClassVar[bool] = False  # whether what compression leaves out is kept for later
 
     rows: int = param(PER_CENT, "rows in a hundred of which a party computes its product")
     columns: int = param(PER_CENT, "columns in a hundred of which it computes the adjoint one")
@@ -58,17 +55,6 @@ class EGVFLCoordinate(Algorithm):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
-
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
-    init_hub = references.init_hub
-    init_client = references.init_client
-    opening = references.opening
-    begin = references.begin
-    refresh_references = references.refresh_references
-    model = references.model
-    deployed = references.deployed
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """The price in full, some entries back, and at times an exchange in full."""

@@ -14,14 +14,14 @@ beta-trick: scaling moves both constants the same way.
 Differs from the paper: in nothing; the printed sign of the price step is right.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.egvfl import theory as primal_theory
 from fedloom.algorithms.vertical.saddle import SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
@@ -39,28 +39,17 @@ def theory(c: Constants) -> Array:
 
 
 @algorithm
-class EGVFLDual(Algorithm):
+class EGVFLDual(saddle.Saddle):
     """Extragradient steps on model and price."""
-
-    takes: ClassVar[str] = "vertical"
 
     step: float | None = scaling.step_param()
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
 
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
-    deployed = saddle.deployed
-
     def init_hub(self, fed: Any, key: Array, /) -> DualHub:
         """Zeros."""
         _, price, scale, _ = saddle.first_hub(self, fed)
         return DualHub(price, scale)
-
-    def init_client(self, f: Any, key: Array, /) -> SaddleParty:
-        """Zeros."""
-        return saddle.first_party(self, f, key)
 
     def opening(self, hub: DualHub, fed: Any, key: Array, /) -> Round:
         """The step size, where it is left to theory."""

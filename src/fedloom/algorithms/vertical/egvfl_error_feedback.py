@@ -23,18 +23,17 @@ from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.operators.compressors import Biased, TopK
 from fedloom.parameters import Rule, param
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 _biased = Rule(lambda v: isinstance(v, Biased), "a biased compressor", TopK(25))
 
 
 @algorithm
-class EGVFLErrorFeedback(Algorithm):
+class EGVFLErrorFeedback(references.Referenced):
     """Extragradient steps with compressed differences and their residuals."""
 
-    takes: ClassVar[str] = "vertical"
-    feeds_back: ClassVar[bool] = True  # whether what compression leaves out is kept for later
+    feeds_back: ClassVar[bool] = True
 
     compressor: Biased = param(_biased, "the compressor C")
     refresh: float | None = references.refresh_param()
@@ -42,17 +41,6 @@ class EGVFLErrorFeedback(Algorithm):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
-
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
-    init_hub = references.init_hub
-    init_client = references.init_client
-    opening = references.opening
-    begin = references.begin
-    refresh_references = references.refresh_references
-    model = references.model
-    deployed = references.deployed
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """One compressed exchange, and at times one in full."""

@@ -11,36 +11,23 @@ Differs from the paper: head x_i and arrays w_i are one vector here, so both ste
 the gradient of y'g_i(A_i, w_i) x_i, by a Jacobian-transpose product.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 from fedloom.algorithms.vertical import saddle
 from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.cohorts import everyone
 from fedloom.parameters import param, positive
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
 
 @algorithm
-class EGVFLNonlinear(Algorithm):
+class EGVFLNonlinear(saddle.Saddle):
     """Extragradient steps with a network at each party."""
-
-    takes: ClassVar[str] = "vertical"
 
     step: float = param(positive, "step size of hub and parties")
     iterate: str = saddle.iterate_param()
-
-    model = saddle.model
-    deployed = saddle.deployed
-
-    def init_hub(self, fed: Any, key: Array, /) -> SaddleHub:
-        """Zeros."""
-        return saddle.first_hub(self, fed)
-
-    def init_client(self, f: Any, key: Array, /) -> SaddleParty:
-        """A fresh network with a head of zeros."""
-        return saddle.first_party(self, f, key)
 
     def round(self, hub: SaddleHub, fed: Any, key: Array, /) -> Round:
         """Both half-steps."""

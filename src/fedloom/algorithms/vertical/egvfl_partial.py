@@ -11,7 +11,7 @@ p defaults to m/n. Differs from the paper: there one party answers, with the fac
 listing also has grad r_i inside A_i'[.], where not even the sizes fit.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from fedloom.algorithms.vertical.references import ReferenceHub, ReferenceParty
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone, uniform
 from fedloom.parameters import at_least, param
-from fedloom.protocol import Algorithm, Replies, Round, algorithm, ask
+from fedloom.protocol import Replies, Round, algorithm, ask
 
 Array = Any
 
@@ -32,11 +32,8 @@ def estimate(replies: Replies, n: int) -> Array:
 
 
 @algorithm
-class EGVFLPartial(Algorithm):
+class EGVFLPartial(references.Referenced):
     """Extragradient steps with products of a few parties."""
-
-    takes: ClassVar[str] = "vertical"
-    feeds_back: ClassVar[bool] = False  # whether what compression leaves out is kept for later
 
     cohort: int | None = param(
         at_least(1).or_none("everyone"), "parties that answer in an iteration", default=1
@@ -46,17 +43,6 @@ class EGVFLPartial(Algorithm):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
-
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
-    init_hub = references.init_hub
-    init_client = references.init_client
-    opening = references.opening
-    begin = references.begin
-    refresh_references = references.refresh_references
-    model = references.model
-    deployed = references.deployed
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """The price to all, products from a few, and at times an exchange in full."""

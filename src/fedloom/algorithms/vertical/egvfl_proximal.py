@@ -26,7 +26,7 @@ from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
@@ -42,30 +42,15 @@ def trick(c: Constants) -> Array:
 
 
 @algorithm
-class EGVFLProximal(Algorithm):
+class EGVFLProximal(saddle.Saddle):
     """Extragradient steps through proximal maps."""
 
-    takes: ClassVar[str] = "vertical"
     takes_regulariser: ClassVar[bool] = True
 
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
-
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
-    model = saddle.model
-    deployed = saddle.deployed
-
-    def init_hub(self, fed: Any, key: Array, /) -> SaddleHub:
-        """Zeros."""
-        return saddle.first_hub(self, fed)
-
-    def init_client(self, f: Any, key: Array, /) -> SaddleParty:
-        """Zeros."""
-        return saddle.first_party(self, f, key)
 
     def opening(self, hub: SaddleHub, fed: Any, key: Array, /) -> Round:
         """The step size, where it is left to theory."""

@@ -22,7 +22,7 @@ from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.saddle import Average
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
@@ -63,18 +63,13 @@ def trick(c: Constants) -> Array:
 
 
 @algorithm
-class EGVFLSlacks(Algorithm):
+class EGVFLSlacks(scaling.Scaled):
     """Extragradient steps with a slack and a price at each party."""
-
-    takes: ClassVar[str] = "vertical"
 
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     iterate: str = saddle.iterate_param()
     eigenvalue: ClassVar[str] = "bound"  # lam_max of all columns together is not needed
-
-    gauge = scaling.gauge
-    settle = scaling.settle
 
     def init_hub(self, fed: Any, key: Array, /) -> SlacksHub:
         """Zeros."""

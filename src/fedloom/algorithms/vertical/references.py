@@ -15,13 +15,13 @@ first iteration there is one exchange in full, which the listings leave out.
 """
 
 from collections.abc import Generator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom import draws
-from fedloom.algorithms.vertical.scaling import Scale, find_scale, given
+from fedloom.algorithms.vertical.scaling import Constants, Scale, Scaled, find_scale, given
 from fedloom.cohorts import everyone
 from fedloom.parameters import Rule, one_of, param, positive
 from fedloom.protocol import Ask, Replies, Round, ask
@@ -90,30 +90,6 @@ def reference_param() -> Any:
     return param(one_of("old", "new"), doc, default="old")
 
 
-def init_hub(self: Any, fed: Any, key: Array, /) -> ReferenceHub:
-    """Zeros."""
-    zeros = fed.loss.zeros()
-    scale, seed = given(self, zeros.dtype), jnp.zeros(2, jnp.uint32)
-    error = zeros if self.feeds_back else ()
-    return ReferenceHub(zeros, zeros, zeros, zeros, error, scale, seed, jnp.zeros((), jnp.int32))
-
-
-def init_client(self: Any, f: Any, key: Array, /) -> ReferenceParty:
-    """Zeros."""
-    x, y = f.zeros(), jnp.zeros_like(f.forward(f.zeros()))
-    scale, seed = given(self, x.dtype), jnp.zeros(2, jnp.uint32)
-    error = y if self.feeds_back else ()
-    return ReferenceParty(x, x, x, x, y, y, x, error, scale, seed, jnp.zeros((), jnp.int32))
-
-
-def opening(self: Any, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
-    """The step size; then references and products in full, and a seed that both ends draw from."""
-    scale = yield from find_scale(self, fed, key, lambda c: self._theory(c, hub.price))
-    start = Start(hub.reference, jax.random.key_data(key))
-    products = yield ask(self.begin, start, to=everyone(fed.n))
-    return hub._replace(scale=scale, anchored=products.sum(), seed=start.seed), ()
-
-
 def halves(hub: ReferenceHub, fed: Any, p: Array) -> Halves:
     """The hub's first half-step."""
     step, beta = hub.scale
@@ -167,31 +143,6 @@ def next_share(client: ReferenceParty, f: Any, p: Array, half: Array, pull: Arra
     return (1 - p) * client.share + p * client.reference - client.scale.step * slope
 
 
-def begin(self: Any, client: ReferenceParty, start: Start, f: Any, key: Array, /) -> tuple:
-    """Take the first price and the seed; answers with the product of the reference."""
-    moved = _anchored(client._replace(seed=start.seed), client.share, start.price, f)
-    return moved, moved.product
-
-
-def refresh_references(
-    self: Any, client: ReferenceParty, price: Array, f: Any, key: Array, /
-) -> tuple:
-    """Move the references; answers with the product of the new one."""
-    target = client.before if self.reference == "old" else client.share
-    moved = _anchored(client, target, price, f)
-    return moved, moved.product
-
-
-def deployed(self: Any, model: Array, client: ReferenceParty, f: Any, /) -> Array:
-    """The party's share of the model."""
-    return client.share
-
-
-def model(self: Any, hub: ReferenceHub, fed: Any, /) -> Array:
-    """The scores of the rows as the hub knows them: the slack."""
-    return hub.slack / hub.scale.beta
-
-
 def _anchored(client: ReferenceParty, share: Array, price: Array, f: Any) -> ReferenceParty:
     beta = client.scale.beta
     return client._replace(
@@ -200,3 +151,58 @@ def _anchored(client: ReferenceParty, share: Array, price: Array, f: Any) -> Ref
         price=price,
         pull=beta * f.adjoint(price),
     )
+
+
+class Referenced(Scaled):
+    """The base of methods that send differences to reference points."""
+
+    feeds_back: ClassVar[bool] = False  # whether what compression leaves out is kept for later
+    reference: str  # a field of every method
+
+    def _theory(self, c: Constants, like: Array) -> Array:
+        """The step by theory, for messages like this one."""
+        raise NotImplementedError
+
+    def init_hub(self, fed: Any, key: Array, /) -> ReferenceHub:
+        """Zeros."""
+        zeros = fed.loss.zeros()
+        scale, seed = given(self, zeros.dtype), jnp.zeros(2, jnp.uint32)
+        error = zeros if self.feeds_back else ()
+        return ReferenceHub(
+            zeros, zeros, zeros, zeros, error, scale, seed, jnp.zeros((), jnp.int32)
+        )
+
+    def init_client(self, f: Any, key: Array, /) -> ReferenceParty:
+        """Zeros."""
+        x, y = f.zeros(), jnp.zeros_like(f.forward(f.zeros()))
+        scale, seed = given(self, x.dtype), jnp.zeros(2, jnp.uint32)
+        error = y if self.feeds_back else ()
+        return ReferenceParty(x, x, x, x, y, y, x, error, scale, seed, jnp.zeros((), jnp.int32))
+
+    def opening(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
+        """The step size; then references and products in full, and a seed for both ends."""
+        scale = yield from find_scale(self, fed, key, lambda c: self._theory(c, hub.price))
+        start = Start(hub.reference, jax.random.key_data(key))
+        products = yield ask(self.begin, start, to=everyone(fed.n))
+        return hub._replace(scale=scale, anchored=products.sum(), seed=start.seed), ()
+
+    def begin(self, client: ReferenceParty, start: Start, f: Any, key: Array, /) -> tuple:
+        """Take the first price and the seed; answers with the product of the reference."""
+        moved = _anchored(client._replace(seed=start.seed), client.share, start.price, f)
+        return moved, moved.product
+
+    def refresh_references(
+        self, client: ReferenceParty, price: Array, f: Any, key: Array, /
+    ) -> tuple:
+        """Move the references; answers with the product of the new one."""
+        target = client.before if self.reference == "old" else client.share
+        moved = _anchored(client, target, price, f)
+        return moved, moved.product
+
+    def model(self, hub: ReferenceHub, fed: Any, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        return hub.slack / hub.scale.beta
+
+    def deployed(self, model: Array, client: ReferenceParty, f: Any, /) -> Array:
+        """The party's share of the model."""
+        return client.share

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from fedloom.algorithms.vertical.scaling import Scale, given
+from fedloom.algorithms.vertical.scaling import Scale, Scaled, given
 from fedloom.parameters import one_of, param
 
 Array = Any
@@ -69,18 +69,28 @@ def add(average: Average | tuple, value: Array) -> Average | tuple:
     return average.add(value) if isinstance(average, Average) else ()
 
 
-def model(self: Any, hub: SaddleHub, fed: Any, /) -> Array:
-    """The scores of the rows as the hub knows them: the slack."""
-    slack = hub.average.mean if isinstance(hub.average, Average) else hub.slack
-    return slack / hub.scale.beta
-
-
-def deployed(self: Any, model: Array, client: SaddleParty, f: Any, /) -> Array:
-    """The party's share of the model."""
-    return client.average.mean if isinstance(client.average, Average) else client.share
-
-
 def _average(method: Any, like: Array) -> Average | tuple:
     if method.iterate == "last":
         return ()
     return Average(like, jnp.zeros((), like.dtype))
+
+
+class Saddle(Scaled):
+    """The base of methods that keep slack and price at the hub and a share at each party."""
+
+    def init_hub(self, fed: Any, key: Array, /) -> Any:
+        """Zeros."""
+        return first_hub(self, fed)
+
+    def init_client(self, f: Any, key: Array, /) -> Any:
+        """Zeros, behind a fresh network where the party has one."""
+        return first_party(self, f, key)
+
+    def model(self, hub: Any, fed: Any, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        slack = hub.average.mean if isinstance(hub.average, Average) else hub.slack
+        return slack / hub.scale.beta
+
+    def deployed(self, model: Array, client: SaddleParty, f: Any, /) -> Array:
+        """The party's share of the model."""
+        return client.average.mean if isinstance(client.average, Average) else client.share

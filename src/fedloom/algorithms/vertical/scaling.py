@@ -7,19 +7,19 @@ is bounded by the sum of the parties' own eigenvalues (Lemma D.13), which takes 
 The beta-trick replaces A by beta A and l(z) by l(z / beta): the same problem, for which
 beta = L_l^(1/3) / Lm^(1/6) makes the smoothness of both halves equal and the step larger.
 
-A method that uses this has the fields `step`, `beta_trick` and `eigenvalue`, takes `correlate`,
-`gauge` and `settle` as client methods, and keeps a `Scale` in the states of hub and parties.
+A method that uses this is `Scaled`, has the fields `step`, `beta_trick` and `eigenvalue` as far as
+it needs them, and keeps a `Scale` in the states of hub and parties.
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.cohorts import everyone
 from fedloom.parameters import flag, one_of, param, positive
-from fedloom.protocol import Ask, Replies, ask
+from fedloom.protocol import Algorithm, Ask, Replies, ask
 
 Array = Any
 EXCHANGES = 12  # of the power iteration; the largest eigenvalue is then exact to several digits
@@ -136,16 +136,19 @@ def _largest_eigenvalue(method: Any, fed: Any, key: Array) -> Generator[Ask, Rep
     return values[-1]
 
 
-def correlate(self: Any, client: Any, u: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
-    """Answer with A_i A_i'u."""
-    return client, f.block.forward(f.block.adjoint(u))
+class Scaled(Algorithm):
+    """The base of methods whose steps are scaled: what a party answers in the opening."""
 
+    takes: ClassVar[str] = "vertical"
 
-def gauge(self: Any, client: Any, nothing: tuple, f: Any, key: Array, /) -> tuple[Any, Array]:
-    """Answer with lam_max(A_i'A_i), found at the party."""
-    return client, f.largest_eigenvalue(key)
+    def correlate(self, client: Any, u: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+        """Answer with A_i A_i'u."""
+        return client, f.block.forward(f.block.adjoint(u))
 
+    def gauge(self, client: Any, nothing: tuple, f: Any, key: Array, /) -> tuple[Any, Array]:
+        """Answer with lam_max(A_i'A_i), found at the party."""
+        return client, f.largest_eigenvalue(key)
 
-def settle(self: Any, client: Any, scale: Scale, f: Any, key: Array, /) -> tuple[Any, tuple]:
-    """Keep the scale."""
-    return client._replace(scale=scale), ()
+    def settle(self, client: Any, scale: Scale, f: Any, key: Array, /) -> tuple[Any, tuple]:
+        """Keep the scale."""
+        return client._replace(scale=scale), ()

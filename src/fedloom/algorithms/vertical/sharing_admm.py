@@ -26,7 +26,7 @@ from fedloom.algorithms.vertical.scaling import Scale
 from fedloom.cohorts import everyone
 from fedloom.parameters import at_least, param, positive
 from fedloom.problems.regularisers import Zero
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
@@ -50,10 +50,9 @@ class SharingParty(NamedTuple):
 
 
 @algorithm
-class SharingADMM(Algorithm):
+class SharingADMM(scaling.Scaled):
     """Alternating directions on shares and slack."""
 
-    takes: ClassVar[str] = "vertical"
     takes_regulariser: ClassVar[bool] = True
 
     rho: float | None = param(
@@ -66,10 +65,6 @@ class SharingADMM(Algorithm):
     inner_steps: int = param(
         at_least(1), "steps of a party's own solver, where there is a regulariser", default=50
     )
-
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
 
     def init_hub(self, fed: Any, key: Array, /) -> SharingHub:
         """Zeros."""

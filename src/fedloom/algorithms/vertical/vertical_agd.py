@@ -13,7 +13,7 @@ Differs from the paper: the penalty is (l2 / 2) |x|^2, to which its constants be
 experiments of Beznosikov et al. write lam |x|^2.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -22,7 +22,7 @@ from fedloom.algorithms.vertical.scaling import Scale
 from fedloom.algorithms.vertical.vertical_gd import theory
 from fedloom.cohorts import everyone
 from fedloom.parameters import Rule, fraction, param
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
@@ -44,18 +44,12 @@ class MomentumParty(NamedTuple):
 
 
 @algorithm
-class VerticalAGD(Algorithm):
+class VerticalAGD(scaling.Scaled):
     """Gradient descent with momentum."""
-
-    takes: ClassVar[str] = "vertical"
 
     step: float | None = scaling.step_param()
     momentum: float | None = param(_momentum, "how far a step goes on", default=None)
     eigenvalue: str = scaling.eigenvalue_param()
-
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
 
     def init_hub(self, fed: Any, key: Array, /) -> MomentumHub:
         """Zeros."""

@@ -11,12 +11,12 @@ Differs from the paper: the penalty is (l2 / 2) |x|^2, to which its constants be
 experiments of Beznosikov et al. write lam |x|^2.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from fedloom.algorithms.vertical import scaling
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
-from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.protocol import Round, algorithm, ask
 
 Array = Any
 
@@ -40,17 +40,11 @@ def theory(c: Constants) -> Array:
 
 
 @algorithm
-class VerticalGD(Algorithm):
+class VerticalGD(scaling.Scaled):
     """Gradient descent."""
-
-    takes: ClassVar[str] = "vertical"
 
     step: float | None = scaling.step_param()
     eigenvalue: str = scaling.eigenvalue_param()
-
-    correlate = scaling.correlate
-    gauge = scaling.gauge
-    settle = scaling.settle
 
     def init_hub(self, fed: Any, key: Array, /) -> DescentHub:
         """Zeros."""
