@@ -32,20 +32,13 @@ above a floor (weight_floor, here as a part of 1 / n and by projection). It take
 before step t' rather than after it, for which there is no option: the mean above would be wrong.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
-from fedloom.algorithms.robust.exchanges import (
-    RobustHub,
-    Task,
-    Trained,
-    first_hub,
-    next_hub,
-    train_and_probe,
-)
-from fedloom.local import projected_steps_keeping
+from fedloom.algorithms.robust.exchanges import RobustHub, next_hub
+from fedloom.algorithms.robust.probing import Probing
 from fedloom.operators.simplex import project_floored_simplex
 from fedloom.parameters import Rule, at_least, fraction, one_of, param, positive
-from fedloom.protocol import Algorithm, Round, algorithm
+from fedloom.protocol import Round, algorithm
 
 Array = Any
 
@@ -53,10 +46,8 @@ _below_one = Rule(lambda v: fraction.holds(v) and v < 1, "a number from 0 to bel
 
 
 @algorithm
-class DRFA(Algorithm):
+class DRFA(Probing):
     """Distributionally robust averaging: local steps, for the worst mixture of clients."""
-
-    takes_constraint: ClassVar[bool] = True
 
     lr: float = param(positive, "step size of the local steps")
     weight_lr: float = param(positive, "step size of the clients' weights, lambda")
@@ -76,29 +67,10 @@ class DRFA(Algorithm):
         _below_one, "smallest weight of a client, as a part of 1 / n", default=0.0
     )
 
-    def init_hub(self, fed: Any, key: Array, /) -> RobustHub:
-        """A fresh model and equal weights."""
-        return first_hub(fed, key)
-
     def round(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
         """Local steps at clients drawn by lambda; then the losses that move lambda."""
-        probed = yield from train_and_probe(self, hub, fed, key, self.sampling)
+        probed = yield from self._train_and_probe(hub, fed, key, self.sampling)
         rate = self.weight_lr * self.weight_lr_decay**hub.averages.rounds
         ascent = rate * self.local_steps * probed.losses
         weights = project_floored_simplex(hub.weights + ascent, self.weight_floor / fed.n)
         return next_hub(hub, probed.model, weights, iterate=probed.snapshot)
-
-    def other_models(self, hub: RobustHub, fed: Any, /) -> dict[str, Array]:
-        """The mean of the snapshots."""
-        return {"average": hub.averages.model}
-
-    def train(self, client: tuple[()], task: Task, f: Any, key: Array, /) -> tuple[Any, Trained]:
-        """K projected steps; the reply is the change at their end and at the snapshot."""
-        last, kept = projected_steps_keeping(
-            f, task.model, key, lr=self.lr, steps=self.local_steps, keep=task.stop
-        )
-        return client, Trained(last - task.model, kept - task.model)
-
-    def probe(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
-        """The loss on one batch."""
-        return client, f.value(model, key)

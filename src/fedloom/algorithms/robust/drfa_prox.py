@@ -22,22 +22,15 @@ Differs from the paper: v carries n / m, without which g would weigh n / m times
 The mean of the snapshots is reported as `average`, as for DRFA.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 
-from fedloom.algorithms.robust.exchanges import (
-    RobustHub,
-    Task,
-    Trained,
-    first_hub,
-    next_hub,
-    train_and_probe,
-)
-from fedloom.local import projected_steps_keeping
+from fedloom.algorithms.robust.exchanges import RobustHub, next_hub
+from fedloom.algorithms.robust.probing import Probing
 from fedloom.operators.simplex import proximal_kl, proximal_quadratic
 from fedloom.parameters import at_least, one_of, param, positive
-from fedloom.protocol import Algorithm, Round, algorithm
+from fedloom.protocol import Round, algorithm
 
 Array = Any
 
@@ -45,10 +38,8 @@ _PRIORS = {"quadratic": proximal_quadratic, "kl": proximal_kl}
 
 
 @algorithm
-class DRFAProx(Algorithm):
+class DRFAProx(Probing):
     """Distributionally robust averaging that stays near equal weights."""
-
-    takes_constraint: ClassVar[bool] = True
 
     lr: float = param(positive, "step size of the local steps")
     weight_lr: float = param(positive, "step size of the clients' weights, lambda")
@@ -63,30 +54,11 @@ class DRFAProx(Algorithm):
         default=None,
     )
 
-    def init_hub(self, fed: Any, key: Array, /) -> RobustHub:
-        """A fresh model and equal weights."""
-        return first_hub(fed, key)
-
     def round(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
         """DRFA's exchanges, then the proximal map of g."""
-        probed = yield from train_and_probe(self, hub, fed, key)
+        probed = yield from self._train_and_probe(hub, fed, key)
         rate = self.weight_lr * self.local_steps
         equal = jnp.full_like(hub.weights, 1 / fed.n)
         proximal = _PRIORS[self.prior]
         weights = proximal(hub.weights + rate * probed.losses, rate * self.mu, equal)
         return next_hub(hub, probed.model, weights, iterate=probed.snapshot)
-
-    def other_models(self, hub: RobustHub, fed: Any, /) -> dict[str, Array]:
-        """The mean of the snapshots."""
-        return {"average": hub.averages.model}
-
-    def train(self, client: tuple[()], task: Task, f: Any, key: Array, /) -> tuple[Any, Trained]:
-        """K projected steps; the reply is the change at their end and at the snapshot."""
-        last, kept = projected_steps_keeping(
-            f, task.model, key, lr=self.lr, steps=self.local_steps, keep=task.stop
-        )
-        return client, Trained(last - task.model, kept - task.model)
-
-    def probe(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
-        """The loss on one batch."""
-        return client, f.value(model, key)

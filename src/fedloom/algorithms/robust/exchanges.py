@@ -1,9 +1,8 @@
-"""What the robust methods share: the hub's state, means by lambda, and DRFA's two exchanges."""
+"""What the robust methods share: the hub's state, and means by lambda."""
 
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from fedloom.cohorts import by_weight, uniform
@@ -46,28 +45,6 @@ class Shown(NamedTuple):
     average_weights: Array
 
 
-class Task(NamedTuple):
-    """Where local steps begin, and after how many of them a snapshot is taken."""
-
-    model: Array
-    stop: Array
-
-
-class Trained(NamedTuple):
-    """How the client's model had changed at the end, and at the snapshot."""
-
-    change: Array
-    snapshot: Array
-
-
-class Probed(NamedTuple):
-    """What a round of DRFA knows before lambda moves."""
-
-    model: Array  # the next model
-    snapshot: Array  # the model after t' steps
-    losses: Array  # (n,) v: an unbiased estimate of all clients' losses at the snapshot
-
-
 def first_hub(fed: Any, key: Array) -> RobustHub:
     """A fresh model inside the constraint set, and equal weights."""
     model = fed.prox(fed.init_model(key), 1.0)
@@ -102,20 +79,3 @@ def mean_by_lambda(
         return (yield ask(method, message, to=by_weight(key, weights, cohort))).mean()
     asked = uniform(key, fed.n, cohort)
     return (yield ask(method, message, to=asked)).sum(weights * (fed.n / len(asked)))
-
-
-def train_and_probe(
-    method: Any, hub: RobustHub, fed: Any, key: Array, sampling: str = "by_weight"
-) -> Exchanges:
-    """Steps 1 to 6 of DRFA, which DRFA-Prox shares; `method` trains and probes."""
-    draw_key, stop_key, probe_key = jax.random.split(key, 3)
-    stop = jax.random.randint(stop_key, (), 1, method.local_steps + 1)
-    trained = yield from mean_by_lambda(
-        method.train, Task(hub.model, stop), hub.weights, fed, draw_key, method.cohort, sampling
-    )
-    # A mean of points of W is in W; one whose weights do not sum to one need not be.
-    model = fed.prox(hub.model + trained.change, method.lr)
-    snapshot = fed.prox(hub.model + trained.snapshot, method.lr)
-    asked = uniform(probe_key, fed.n, method.cohort)
-    losses = yield ask(method.probe, snapshot, to=asked)
-    return Probed(model, snapshot, (fed.n / len(asked)) * losses.scatter(fed.n))
