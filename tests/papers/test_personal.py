@@ -236,6 +236,23 @@ def test_clients_deploy_the_quantised_model():
         close(result.client_metrics["accuracy"][i], right.mean())
 
 
+def test_the_published_networks_train_together():
+    """CNN1 in 2 bits at one client, CNN2 at full precision at another, one common CNN1."""
+    rng = np.random.default_rng(4)
+    images = [rng.normal(size=(n, 20, 20, 3)).astype(np.float32) for n in (4, 6)]
+    clients = fl.data.from_arrays([(x, np.arange(len(x)) % 2) for x in images])
+    own = (fl.models.CNN1(), fl.models.CNN2())
+    problem = fl.problems.Personal(fl.models.CNN1(), own, (2, 32))
+    method = QuPeD(lr=0.05, local_steps=1, quantise=Quantisation())
+    result = fl.simulate(method, problem, clients, rounds=1, batch_size=4, eval_every=1)
+    common = sum(leaf.size for leaf in jax.tree.leaves(result.model))
+    assert result.final["bytes_up"] == result.final["bytes_down"] == 2 * 4 * common
+    small, full = fl.deploy.take_all(method, problem, clients, result)
+    assert (type(small.model), type(full.model)) == (fl.models.CNN1, fl.models.CNN2)
+    assert small.sizes.layers_packed < small.sizes.layers_float32 / 15  # 2 bits of 32
+    assert full.sizes.packed == full.sizes.float32 > small.sizes.float32
+
+
 def test_methods_of_other_families_train_the_common_network():
     plain = fl.problems.Supervised(COMMON, l2=0.1)
     one, other = (simulate(FedAvg(lr=0.1), p, metrics=("loss",)) for p in (MIXED, plain))
