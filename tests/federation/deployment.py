@@ -26,8 +26,8 @@ def deployed(folder, methods=METHODS, problems=PROBLEMS, held=None, before=lambd
     finally:
         for kit in (made.server, *made.sites):
             assert not processes_of(kit), f"{kit.name} still runs"
-        while _restarted:
-            _restarted.pop().wait()
+            for process in _restarted.pop(kit, ()):
+                process.wait()
 
 
 class Follower:
@@ -87,9 +87,9 @@ def _is_first(process):
     return any(part.endswith(MAIN) for part in process.cmdline())
 
 
-_restarted = []  # a process that nobody holds any more is warned about
+_restarted = {}  # by kit; a process that nobody holds any more is warned about
 
 
 def restart(kit):
     stop(kit)
-    _restarted.append(start(kit))
+    _restarted.setdefault(kit, []).append(start(kit))
