@@ -143,3 +143,31 @@ def test_parties_with_columns_join_in_private_and_give_the_simulators_trajectory
         (kept,) = (kit.path / "shares").rglob("share.safetensors")
         share = fl.engines.wire.read(kept.read_bytes())["value"]
         np.testing.assert_allclose(share, simulated.model[kit.name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_newcomer_tries_parties_on_one_machine_and_gets_a_page(tmp_path, capsys):
+    from fedloom.cli.main import main
+
+    (tmp_path / "parties.toml").write_text("""
+[data]
+name = "breast_cancer"
+[partition]
+scheme = "features"
+parties = 3
+standardise = true
+test_fraction = 0.2
+[problem]
+kind = "vertical"
+loss = "logistic"
+l2 = 1.0
+[algorithm]
+key = "egvfl"
+beta_trick = true
+[run]
+rounds = 60
+""")
+    out = tmp_path / "trial"
+    assert main(["try-federation", str(tmp_path / "parties.toml"), "--out", str(out)]) == 0
+    assert "569 people at all 3 parties" in capsys.readouterr().err
+    page = (out / "result" / "report.html").read_text()
+    assert "fedloom submit settings.toml" in page and "569 people" in page

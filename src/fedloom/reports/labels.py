@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from fedloom.engines.result import Result
 
-COSTS = ("round", "bytes_up", "bytes_down", "seconds")
+COSTS = ("round", "bytes_up", "bytes_down", "seconds", "sites")  # what a run took
 LOGARITHMIC = ("gap", "relative_gap", "residual", "distance", "optimality")  # 0 is the solution
 _PARTS = {
     "worst": "worst client",

@@ -114,7 +114,7 @@ def _title(run: Run) -> str:
     if title := tables.get("compare", {}).get("title"):
         return title
     data = tables.get("data", {})
-    source = data.get("name") or Path(data.get("path", "")).name or run.root.name
+    source = data.get("name") or Path(data.get("path", "")).name or data.get("label", run.root.name)
     problem = run.result.about["problem"].split("(")[0]
     return f"{source}, {problem} over {len(run.result.client_names)} clients"
 
@@ -130,6 +130,8 @@ def _command(run: Run) -> str:
         )
     verb = "run" if run.folder == run.root else "compare"
     verb = "sweep" if (run.root / "best.json").exists() else verb
+    if about.get("engine") == "federation":
+        return "fedloom submit settings.toml --kit KIT"
     written = json.loads(json.dumps(settings.read(file).resolved()))
     changed = _changes(written, _tables(run.root))
     return " ".join([f"fedloom {verb} settings.toml", *(f"--set '{entry}'" for entry in changed)])

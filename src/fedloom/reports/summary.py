@@ -119,7 +119,8 @@ def _sentence(study: Study, values: dict[str, list[list[float]]], best: dict[str
             what = f"{metric} for the {part}" if part else metric
             winner = f"{names[leaders[0]]} has the best {_inside(what)}" if len(names) > 1 else what
             text += f" {winner}: {value}."
-    return text
+    joined = runs[0].about.get("alignment")
+    return f"{text} {joined[0].upper()}{joined[1:]}." if joined else text
 
 
 def _inside(text: str) -> str:
