@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.cli.output import show_json, show_table
+from fedloom.cli.prepared import show_preparation
 from fedloom.cli.run import show_result
 from fedloom.engines.flare.kits import Kit, open_kit
 from fedloom.engines.flare.session import connected
@@ -39,7 +40,9 @@ def add(verbs: Any) -> None:
 def _submit(arguments: argparse.Namespace) -> int:
     chosen = settings.read(arguments.settings, arguments.set)
     out = arguments.out or running.default_folder(chosen)
-    show_result(submitted(chosen, open_kit(arguments.kit, "person"), out, arguments.resume))
+    result = submitted(chosen, open_kit(arguments.kit, "person"), out, arguments.resume)
+    show_preparation(result)
+    show_result(result)
     print(f"kept in {out}")
     return 0
 

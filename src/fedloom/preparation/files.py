@@ -87,19 +87,21 @@ class SiteFiles:
                     f"{path}: a test file must have the name of a site's file; there is no site "
                     f"{name!r}. {closest(name, found)}"
                 )
-        return [self._table(name, path, held_out.get(name)) for name, path in found.items()]
+        return [self.table(name, path, held_out.get(name)) for name, path in found.items()]
 
     def clients(self) -> Clients:
         """Read the files and prepare them federatedly."""
-        return prepare(self.tables(), self._reading)
+        return prepare(self.tables(), self.reading)
 
     @property
-    def _reading(self) -> Reading:
+    def reading(self) -> Reading:
+        """How every site reads its table."""
         return Reading(self.label, self.ignore, self.categorical, self.numeric, self.regression)
 
-    def _table(self, name: str, path: Path, test_path: Path | None) -> SiteTable:
+    def table(self, name: str, path: Path, test_path: Path | None) -> SiteTable:
+        """Read one site's files."""
         frame = read_frame(path)
-        train = tables.labelled(str(path), frame, self._reading)
+        train = tables.labelled(str(path), frame, self.reading)
         if train.height == 0:
             raise DataError(
                 f"{path}: a site must have at least one row with a label; {self.label!r} has none "
@@ -108,7 +110,7 @@ class SiteFiles:
         unlabelled = frame.height - train.height
         if test_path is not None:
             whole = read_frame(test_path)
-            test = tables.labelled(str(test_path), whole, self._reading)
+            test = tables.labelled(str(test_path), whole, self.reading)
             tables.require(str(test_path), test, train.columns)
             test = test.select(train.columns)
             unlabelled += whole.height - test.height

@@ -1,5 +1,6 @@
 """From the tables of all sites to clients, by exchanges between sites and hub."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from fedloom.preparation.statistics import Moments, Statistics
 from fedloom.preparation.tables import Reading, SiteTable
 from fedloom.protocol import Algorithm
 from fedloom.rows import Rows
+
+UNKNOWN = "unknown words in test rows"
 
 
 class Played(NamedTuple):
@@ -55,34 +58,38 @@ def prepare(sites: Sequence[SiteTable], reading: Reading, *, engine: Engine = si
     texts = gathering.as_clients(by_source)
     told = engine(Gather(int(texts.sizes.max())), texts)
     schema = agree(dict(zip(by_source, gathering.texts_of(told.hub), strict=True)), reading)
-    summed = engine(
-        Statistics(len(schema.numbers), tuple(map(len, schema.words.values()))),
-        _raw(sites, schema),
-    )
-    preparation = Preparation(
-        schema.label,
-        schema.classes,
-        _columns(schema, summed.hub, summed.info),
-        _report(sites, schema, summed.info),
-        told.bytes_up + summed.bytes_up,
-        told.bytes_down + summed.bytes_down,
-    )
+    raw = _clients(sites, [raw_rows(site, schema) for site in sites])
+    summed = engine(statistics_of(schema), raw)
+    preparation = fitted(schema, summed.hub, summed.info, [site.report() for site in sites])
+    cost = (told.bytes_up + summed.bytes_up, told.bytes_down + summed.bytes_down)
+    preparation = dataclasses.replace(preparation, bytes_up=cost[0], bytes_down=cost[1])
     return _encoded(sites, preparation)
 
 
-def _raw(sites: Sequence[SiteTable], schema: Schema) -> Clients:
+def statistics_of(schema: Schema) -> Statistics:
+    """The method that counts and sums what a schema names."""
+    return Statistics(len(schema.numbers), tuple(map(len, schema.words.values())))
+
+
+def raw_rows(site: SiteTable, schema: Schema) -> Rows:
     """Numbers with nan for gaps, and places of words with -1: what statistics are taken of."""
+    columns = [tables.numbers(site.source, site.train[name]) for name in schema.numbers]
+    places = [tables.places(site.train[name], w) for name, w in schema.words.items()]
+    height = site.train.height
+    return Rows(
+        np.stack(columns, axis=1) if columns else np.zeros((height, 0)),
+        np.stack(places, axis=1) if places else np.zeros((height, 0), np.int64),
+    )
 
-    def rows(site: SiteTable) -> Rows:
-        columns = [tables.numbers(site.source, site.train[name]) for name in schema.numbers]
-        places = [tables.places(site.train[name], w) for name, w in schema.words.items()]
-        height = site.train.height
-        return Rows(
-            np.stack(columns, axis=1) if columns else np.zeros((height, 0)),
-            np.stack(places, axis=1) if places else np.zeros((height, 0), np.int64),
-        )
 
-    return _clients(sites, [rows(site) for site in sites])
+def fitted(
+    schema: Schema, moments: Moments, missing: np.ndarray, reports: list[dict[str, Any]]
+) -> Preparation:
+    """How rows are encoded; `missing` counts the gaps of each site in each column."""
+    names = [*schema.numbers, *schema.words]
+    gaps = [{n: int(g) for n, g in zip(names, row, strict=True) if g} for row in missing]
+    sites = [{**report, "missing values": own} for report, own in zip(reports, gaps, strict=True)]
+    return Preparation(schema.label, schema.classes, _columns(schema, moments, missing), sites)
 
 
 def _columns(schema: Schema, moments: Moments, missing: np.ndarray) -> list[Column]:
@@ -105,38 +112,28 @@ def _columns(schema: Schema, moments: Moments, missing: np.ndarray) -> list[Colu
     return columns
 
 
-def _report(
-    sites: Sequence[SiteTable], schema: Schema, missing: np.ndarray
-) -> list[dict[str, Any]]:
-    names = [*schema.numbers, *schema.words]
-    return [
-        {
-            "site": site.name,
-            "rows": site.train.height,
-            "test rows": site.test.height,
-            "without label": site.unlabelled,
-            "missing values": {n: int(g) for n, g in zip(names, gaps, strict=True) if g},
-        }
-        for site, gaps in zip(sites, missing, strict=True)
-    ]
-
-
 def _encoded(sites: Sequence[SiteTable], preparation: Preparation) -> Clients:
     """Every site encodes its own rows."""
-
-    def rows(source: str, frame: Any) -> Rows:
-        labels = preparation.encode_labels(source, frame[preparation.label])
-        return Rows(preparation.encode(source, frame), labels)
-
-    train = [rows(site.source, site.train) for site in sites]
+    train = [encoded_rows(site.source, site.train, preparation) for site in sites]
     test = None
     if any(site.test.height for site in sites):
-        test = [rows(site.source, site.test) for site in sites]
+        test = [encoded_rows(site.source, site.test, preparation) for site in sites]
         for site, entry in zip(sites, preparation.sites, strict=True):
-            strange = {c.name: c.unknown_words(site.test[c.name]) for c in preparation.columns}
-            entry["unknown words in test rows"] = {n: k for n, k in strange.items() if k}
+            entry[UNKNOWN] = unknown_words(site, preparation)
     labels = None if preparation.classes is None else np.asarray(preparation.classes)
     return _clients(sites, train, test, labels=labels, preparation=preparation)
+
+
+def encoded_rows(source: str, frame: Any, preparation: Preparation) -> Rows:
+    """The rows of a table."""
+    labels = preparation.encode_labels(source, frame[preparation.label])
+    return Rows(preparation.encode(source, frame), labels)
+
+
+def unknown_words(site: SiteTable, preparation: Preparation) -> dict[str, int]:
+    """How many test rows hold words that no site had in training, by column."""
+    strange = {c.name: c.unknown_words(site.test[c.name]) for c in preparation.columns}
+    return {name: count for name, count in strange.items() if count}
 
 
 def _clients(

@@ -1,7 +1,7 @@
 """One site's table: which columns hold numbers and which hold words, and their values."""
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +40,15 @@ class SiteTable:
     def features(self, reading: Reading) -> list[str]:
         """The columns to learn from."""
         return [n for n in self.train.columns if n != reading.label and n not in reading.ignore]
+
+    def report(self) -> dict[str, Any]:
+        """How many rows there are."""
+        return {
+            "site": self.name,
+            "rows": self.train.height,
+            "test rows": self.test.height,
+            "without label": self.unlabelled,
+        }
 
 
 def labelled(source: str, frame: "pl.DataFrame", reading: Reading) -> "pl.DataFrame":

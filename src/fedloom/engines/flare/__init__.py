@@ -5,9 +5,10 @@
     processes.py     start and stop what runs behind a kit
     job.py           what is submitted: settings, never code
     desk.py          a site: its policy, its data, its state; answers letters
-    own_*.py         what a site holds: rows, or columns of people whom others hold too
+    own_*.py         what a site holds: rows, a raw table, or columns of people whom others hold too
     all_*.py         what the server knows of that
     sites.py         the sites as the server reaches them: who is there, who is left out
+    letters.py       letters as they go over the network
     roster.py        who takes part
     conductor.py     the server: rounds, checkpoints, quorum
     components.py    the two classes that FLARE makes at server and sites

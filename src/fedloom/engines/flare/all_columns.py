@@ -68,6 +68,7 @@ class AllColumns:
                 )
         self.own = texts("the label party", self.frame[self.joining.id].to_list())
         self.about: Facts = {}
+        self.found: list[str] = []
 
     def settle(self, there: Mapping[str, Facts]) -> None:
         """Find the people in common, and who of them is held out."""
@@ -118,7 +119,7 @@ class AllColumns:
     def _read_people(self) -> None:
         facts = json.loads(self.people.read_text(encoding="utf-8"))
         self.ids = np.array(facts["ids"])
-        self.about = {"alignment": facts["report"]}
+        self.about, self.found = {"alignment": facts["report"]}, [facts["report"]]
 
     def introduction(self) -> tuple[Facts, bytes]:
         """What each party hears: who the others are, and the people in their order."""

@@ -25,7 +25,8 @@ class AllRows:
 
     def __init__(self, settings: Settings):
         self.settings = settings
-        self.about: Facts = {}
+        self.about: Facts = {}  # what the result shall say of all this
+        self.found: list[str] = []  # and what is told when it is found out
 
     def settle(self, there: Mapping[str, Facts]) -> None:
         """Who takes part."""

@@ -21,6 +21,7 @@ from fedloom.engines import wire
 from fedloom.engines.block import State
 from fedloom.engines.flare.all_columns import AllColumns
 from fedloom.engines.flare.all_rows import AllRows
+from fedloom.engines.flare.all_tables import AllTables
 from fedloom.engines.flare.checkpoint import Progress, load, save
 from fedloom.engines.flare.job import Job
 from fedloom.engines.flare.sites import Call, SiteError, Sites, TooFewError
@@ -103,13 +104,13 @@ class Conductor:
     def _of_all(self) -> AllColumns | AllRows:
         if self.settings.problem.kind == "vertical":
             return AllColumns(self.settings, self.home, self.file.parent, self.sites)
+        if "sites" in self.job.tables["data"]:
+            return AllTables(self.settings, self.file.parent, self.sites)
         return AllRows(self.settings)
 
     def _gather(self, known: Facts | None) -> None:
         """Say hello to everyone; settle who takes part, or check that they still fit."""
-        hello = self.job._asdict()
-        names = self.sites.names
-        answers = self.sites.ask_each({name: ("hello", hello, b"") for name in names})
+        answers = self.sites.ask_each({name: self._hello(name) for name in self.sites.names})
         there: dict[str, Facts] = {}
         for name, answer in answers.items():
             if isinstance(answer, SiteError):
@@ -124,8 +125,8 @@ class Conductor:
             self._check_enough()
             order = self.federation.sites or sorted(there)
             self.all.settle({name: there[name] for name in order if name in there})
-            for text in self.all.about.values():
-                self.note(str(text))
+            for text in self.all.found:
+                self.note(text)
         self.sites.names = self.all.roster.names
         for name in self.all.roster.names:
             if name not in there:
@@ -154,16 +155,17 @@ class Conductor:
                 told[name] = json.loads(answer[0])
         self.all.complete(told)
 
+    def _hello(self, name: str) -> tuple[str, Facts, bytes]:
+        return "hello", {"name": name, **self.job._asdict()}, b""
+
     def _introduction(self, name: str) -> tuple[str, Facts, bytes]:
         facts, body = self.all.introduction()
         return "begin", {"id": self.all.roster.names.index(name), **facts}, body
 
     def _greet(self, name: str) -> None:
         """A site that was left out is there again; its process may be another one."""
-        call, timeout = self.sites.calls[name], self.sites.timeout
-        call("hello", json.dumps(self.job._asdict()), b"", timeout)
-        verb, facts, body = self._introduction(name)
-        call(verb, json.dumps(facts), body, timeout)
+        for verb, facts, body in (self._hello(name), self._introduction(name)):
+            self.sites.calls[name](verb, json.dumps(facts), body, self.sites.timeout)
         self.note(f"{name} is back")
 
     def _make_hub(self) -> None:

@@ -19,8 +19,10 @@ import jax
 from fedloom.algorithms.wrappers.private import sealed
 from fedloom.engines import wire
 from fedloom.engines.flare.job import Job
+from fedloom.engines.flare.letters import letter_from
 from fedloom.engines.flare.own_columns import OwnColumns
 from fedloom.engines.flare.own_rows import OwnRows
+from fedloom.engines.flare.own_table import OwnTable
 from fedloom.engines.flare.policy import read_policy
 from fedloom.engines.flare.privacy import protect
 from fedloom.engines.flare.shelf import Folder
@@ -50,7 +52,7 @@ class Desk:
         """Answer one call of the hub."""
         verbs: dict[str, Callable[[Facts, bytes], tuple[Facts, bytes]]] = {
             "hello": self._hello,
-            "meet": lambda facts, body: self.own.meet(body),
+            "meet": lambda facts, body: self.own.meet(facts, body),
             "begin": self._begin,
             "letter": self._letter,
             "measure": lambda facts, body: self.own.measure(self.site, self.fed, facts, body),
@@ -72,6 +74,7 @@ class Desk:
 
     def _hello(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Is this run allowed here, and what is there for it?"""
+        name = facts.pop("name")
         self.job = Job(**facts)
         tables = self.job.tables
         self.policy.check_method(
@@ -80,8 +83,12 @@ class Desk:
         self.settings = self.job.settings
         self._double = self.settings.run.precision == "float64"
         keep_compiled_programs()
-        kind = OwnColumns if self.settings.problem.kind == "vertical" else OwnRows
-        self.own: OwnColumns | OwnRows = kind(self.kit, self.policy, self.settings)
+        kind: type[OwnColumns | OwnRows | OwnTable] = OwnRows
+        if self.settings.problem.kind == "vertical":
+            kind = OwnColumns
+        elif "sites" in tables["data"]:
+            kind = OwnTable
+        self.own = kind(name, self.kit, self.policy, self.settings)
         return self.own.hello(), b""
 
     def _begin(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
@@ -122,16 +129,3 @@ class Desk:
         """The run is over: keep what is this site's own of the model."""
         self.own.keep(self.job.run, self.site, self.fed, facts, body)
         return {}, b""
-
-
-def letter_from(facts: Facts, body: bytes) -> Letter:
-    """A letter as it comes over the network."""
-    after = facts.pop("after")
-    return Letter(body=body, after=None if after is None else tuple(after), **facts)
-
-
-def letter_facts(letter: Letter) -> Facts:
-    """All of a letter but its body."""
-    facts = letter._asdict()
-    del facts["body"]
-    return facts

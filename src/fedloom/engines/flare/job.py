@@ -51,6 +51,8 @@ def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
     """The job for a settings file; where the simulator finds data is nobody's business here."""
     tables = {name: table for name, table in settings.tables.items() if name not in _NOT_SENT}
     columns = {key: value for key, value in tables["data"].items() if key not in _OWN}
+    if "sites" in columns:
+        columns["sites"] = "*"  # tables to be prepared, each at its own site
     if "label" not in columns:
         raise (settings.place / "data").error(
             "needs label, the column that sites' tables have for it. Add label = ..."

@@ -34,7 +34,7 @@ Facts = dict[str, Any]
 class OwnColumns:
     """A party's own columns, in a run."""
 
-    def __init__(self, kit: Path, policy: Policy, settings: Settings):
+    def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
         self.policy = policy
         self.problem: Any = settings.problem
         self.precision = settings.run.precision
@@ -44,13 +44,13 @@ class OwnColumns:
         self.frame = read_frame(Path(file))
         self.joining.check_id(file, self.frame)
         policy.check_columns([self.joining.id, *self.joining.columns(self.frame)])
-        self.ids = texts(kit.name, self.frame[self.joining.id].to_list())
+        self.ids = texts(name, self.frame[self.joining.id].to_list())
 
     def hello(self) -> Facts:
         """How many people this party knows."""
         return {"people": len(self.ids)}
 
-    def meet(self, request: bytes) -> tuple[Facts, bytes]:
+    def meet(self, facts: Facts, request: bytes) -> tuple[Facts, bytes]:
         """Help the label party to find the people in common."""
         if self.joining.join == "plain":
             self.policy.check_plain_ids()

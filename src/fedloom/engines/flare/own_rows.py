@@ -31,7 +31,7 @@ Facts = dict[str, Any]
 class OwnRows:
     """A site's own rows, in a run."""
 
-    def __init__(self, kit: Path, policy: Policy, settings: Settings):
+    def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
         self.settings = settings
         self.kept = kit / "models"
         options = dict(settings.tables["data"])
@@ -60,19 +60,23 @@ class OwnRows:
             "labels": labels,
         }
 
-    def meet(self, request: bytes) -> tuple[Facts, bytes]:
-        """Rows need no joining."""
-        raise RefusedError("a site with rows of its own has no people to join. Ask for letters.")
+    def meet(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """Rows of numbers need no agreement."""
+        raise RefusedError("this site has nothing to agree on before the run. Ask for letters.")
 
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
         """Take a place among the sites of the run; the others are known by counts alone."""
         bare = Roster(**facts).bare()
-        self.labels = () if bare.labels is None else tuple(map(str, bare.labels))
         train = _rows(self.train, bare.labels)
         test = None if self.test is None else _rows(self.test, bare.labels)
+        return bare, self._group(bare, id, train, test), {}
+
+    def _group(self, bare: Clients, id: int, train: Rows, test: Rows | None) -> Group:
+        self.features = bare.train.x.shape[1:]
+        self.labels = () if bare.labels is None else tuple(map(str, bare.labels))
         run = self.settings.run.options()
         place = (self.settings.problem, bare, id, train, test)
-        return bare, lone(*place, run["batch_size"], run["precision"]), {}
+        return lone(*place, run["batch_size"], run["precision"])
 
     def measure(self, site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """How the model, or what this site makes of it, does on the site's own rows."""
@@ -95,7 +99,7 @@ class OwnRows:
             site.group.objective(0),
             jnp.asarray(model),
             state,
-            self.train.x.shape[1:],
+            self.features,
             self.labels,
         )
         own.save(self.kept / f"{run}.safetensors")

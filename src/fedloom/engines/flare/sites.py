@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fedloom.engines.flare.desk import letter_facts
+from fedloom.engines.flare.letters import letter_facts
 from fedloom.engines.hub import Hub, Letter, Lost
 from fedloom.errors import FederationError
 
@@ -57,14 +57,16 @@ class Sites:
         """Who is there."""
         return [name for name in self.names if name in self.calls and name not in self.lost]
 
-    def send(self, letters: Mapping[int, Letter]) -> Mapping[int, bytes | Lost]:
+    def send(
+        self, letters: Mapping[int, Letter], verb: str = "letter"
+    ) -> Mapping[int, bytes | Lost]:
         """Deliver letters to the sites that are there; raises TooFewError where they are too few.
 
         A verb of the secure sum travels as a letter too.
         """
         answers = self.ask_each(
             {
-                self.names[id]: ("letter", letter_facts(letter), letter.body)
+                self.names[id]: (verb, letter_facts(letter), letter.body)
                 for id, letter in letters.items()
             }
         )

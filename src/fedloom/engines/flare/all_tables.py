@@ -1,0 +1,110 @@
+"""The server of sites whose tables are prepared together: words, scales and gaps are agreed on.
+
+The columns and words that the sites tell make a schema; their counts and sums, which come by the
+two exchanges of `preparation.statistics`, make a `Preparation`; and by that each site encodes its
+own rows. The same settings in a simulation give the same preparation.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+
+from fedloom.engines.flare.all_rows import AllRows
+from fedloom.engines.flare.own_table import as_facts, bare_tables, files_of
+from fedloom.engines.flare.roster import Roster
+from fedloom.engines.flare.sites import SiteError, Sites
+from fedloom.engines.hub import Hub
+from fedloom.engines.outlines import outline
+from fedloom.engines.result import to_host
+from fedloom.engines.schema import schema
+from fedloom.errors import FederationError
+from fedloom.experiments.settings import Settings
+from fedloom.federation import know
+from fedloom.files import write_text
+from fedloom.preparation import Preparation, fitting
+from fedloom.preparation.own_rows import TableProblem
+from fedloom.preparation.proposals import Schema, agree
+
+Facts = dict[str, Any]
+
+_FILE = "preparation.json"  # in the folder of a run at the server
+
+
+class AllTables(AllRows):
+    """What the server knows of the tables of all sites."""
+
+    def __init__(self, settings: Settings, run: Path, sites: Sites):
+        super().__init__(settings)
+        self.file = run / _FILE
+        self.sites = sites
+
+    def settle(self, there: Mapping[str, Facts]) -> None:
+        """Agree on a schema, count and sum by it, and make the preparation of it."""
+        names = tuple(there)
+        reading = files_of(self.settings).reading
+        agreed = agree({name: there[name]["proposal"] for name in names}, reading)
+        reports = [there[name]["report"] for name in names]
+        counts = self._get_ready(names, agreed, [report["rows"] for report in reports])
+        hub, missing = self._counted(names, agreed, [report["rows"] for report in reports])
+        preparation = fitting.fitted(agreed, to_host(hub.state), to_host(missing), reports)
+        self.preparation = dataclasses.replace(
+            preparation, bytes_up=hub.bytes_up, bytes_down=hub.bytes_down
+        )
+        features = len(self.preparation.features)
+        self.roster = Roster(names, counts, (features,), agreed.classes)
+        self.found = [f"{features} features of {len(agreed.columns)} columns, prepared together"]
+
+    def _get_ready(
+        self, names: tuple[str, ...], agreed: Schema, rows: list[int]
+    ) -> tuple[tuple[int, ...], ...]:
+        """Tell every site the schema; it answers with its rows of each class."""
+        facts = {"schema": as_facts(agreed), "rows": rows}
+        answers = self.sites.ask_each(
+            {name: ("meet", {"id": i, **facts}, b"") for i, name in enumerate(names)}
+        )
+        counts = []
+        for name, answer in answers.items():
+            if isinstance(answer, SiteError):
+                raise FederationError(f"{name} does not prepare its table: {answer}")
+            counts.append(tuple(json.loads(answer[0])["counts"]))
+        return tuple(counts)
+
+    def _counted(self, names: tuple[str, ...], agreed: Schema, rows: list[int]) -> tuple[Hub, Any]:
+        """The counts and sums of all sites: a round of the method that takes them."""
+        method, place = fitting.statistics_of(agreed), (TableProblem(), bare_tables(rows, agreed))
+        self.sites.names = names  # a letter goes to a number
+        with jax.enable_x64(True):
+            hub = Hub(
+                method,
+                know(*place, "float64"),
+                schema(method, outline(*place, None, "float64")),
+                SimpleNamespace(send=lambda letters: self.sites.send(letters, "meet")),
+                names=names,
+            )
+            missing = hub.step()
+        return hub, missing
+
+    def restore(self, known: Facts) -> None:
+        """Who took part, after a restart, and how tables were prepared."""
+        super().restore(known)
+        facts = json.loads(self.file.read_text(encoding="utf-8"))
+        self.preparation = Preparation.from_dict(facts)
+        self.about = {"preparation": facts}
+
+    def introduction(self) -> tuple[Facts, bytes]:
+        """What each site hears: who the others are, and the preparation."""
+        return self.roster._asdict(), json.dumps(self.preparation.as_dict()).encode()
+
+    def complete(self, told: Mapping[str, Facts]) -> None:
+        """Every site has encoded its rows, and says what it found in its test rows."""
+        for report in self.preparation.sites:
+            if told.get(report["site"], {}).get("unknown"):
+                report[fitting.UNKNOWN] = told[report["site"]]["unknown"]
+        facts = self.preparation.as_dict()
+        write_text(self.file, json.dumps(facts))
+        self.about = {"preparation": facts}

@@ -1,0 +1,105 @@
+"""A site whose table is prepared together with those of the others: words, scales, gaps.
+
+What it says of its table, its counts and its sums are those of `fedloom.preparation`. The hub makes
+a `Preparation` of them, by which the site encodes its own rows.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.engines import wire
+from fedloom.engines.flare.letters import letter_from
+from fedloom.engines.flare.own_rows import OwnRows
+from fedloom.engines.flare.policy import Policy
+from fedloom.engines.flare.roster import Roster
+from fedloom.engines.outlines import lone, outline
+from fedloom.engines.schema import schema
+from fedloom.engines.site import Site
+from fedloom.errors import RefusedError
+from fedloom.experiments import building
+from fedloom.experiments.settings import Settings
+from fedloom.federation import Group
+from fedloom.preparation import Preparation, SiteFiles, fitting
+from fedloom.preparation.own_rows import TableProblem
+from fedloom.preparation.proposals import Schema, propose
+from fedloom.preparation.tables import places
+from fedloom.rows import Rows
+
+Facts = dict[str, Any]
+
+
+class OwnTable(OwnRows):
+    """A site's own table, in a run."""
+
+    counting: Site  # answers while counts and sums are taken
+
+    def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
+        if policy.clip is not None:
+            raise RefusedError(
+                "this site's policy clips replies, and a preparation needs its sums as they are. "
+                "Prepare the tables beforehand, and leave sites out of [data]."
+            )
+        self.settings = settings
+        self.kept = kit / "models"
+        files = files_of(settings)
+        test = None if policy.test is None else Path(policy.test)
+        self.table = files.table(name, Path(policy.data_of(kit)), test)
+        policy.check_columns([files.label, *self.table.features(files.reading)])
+        self.proposal = propose(self.table, files.reading)
+
+    def hello(self) -> Facts:
+        """The columns with their words, and how many rows there are."""
+        return {"proposal": self.proposal, "report": self.table.report()}
+
+    def meet(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """Get ready to count, or answer a letter of the method that counts."""
+        with jax.enable_x64(True):
+            if "schema" not in facts:
+                return {}, wire.encode(self.counting.answer(letter_from(facts, body)))
+            agreed = Schema(**facts["schema"])
+            bare = bare_tables(facts["rows"], agreed)
+            method, rows = fitting.statistics_of(agreed), fitting.raw_rows(self.table, agreed)
+            place = (TableProblem(), bare)
+            group = lone(*place, facts["id"], rows, None, None, "float64")
+            expected = schema(method, outline(*place, None, "float64"))
+            self.counting = Site(facts["id"], method, group, expected, seed=0)
+        if agreed.classes is None:
+            return {"counts": [self.table.train.height]}, b""
+        own = places(self.table.train[agreed.label], [str(label) for label in agreed.classes])
+        return {"counts": np.bincount(own, minlength=len(agreed.classes)).tolist()}, b""
+
+    def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
+        """Encode the own rows as has been agreed, and take a place among the sites."""
+        bare = Roster(**facts).bare()
+        preparation = Preparation.from_dict(json.loads(body))
+        source, test = self.table.source, None
+        train = fitting.encoded_rows(source, self.table.train, preparation)
+        if self.table.test.height:
+            test = fitting.encoded_rows(source, self.table.test, preparation)
+        unknown = fitting.unknown_words(self.table, preparation)
+        return bare, self._group(bare, id, train, test), {"unknown": unknown}
+
+
+def files_of(settings: Settings) -> SiteFiles:
+    """How [data] wants tables to be read."""
+    return building.construct(SiteFiles, settings.tables["data"], settings.place / "data")
+
+
+def bare_tables(rows: list[int], agreed: Schema) -> Clients:
+    """The sites' columns of numbers and of words, without the values."""
+    total = sum(rows)
+    x = np.broadcast_to(np.float64(0), (total, len(agreed.numbers)))
+    y = np.broadcast_to(np.int64(0), (total, len(agreed.words)))
+    names = tuple(f"site {i}" for i in range(len(rows)))
+    return Clients(Rows(x, y), np.array(rows), names)
+
+
+def as_facts(agreed: Schema) -> Facts:
+    """A schema as JSON has it."""
+    return dataclasses.asdict(agreed)
