@@ -64,6 +64,17 @@ def test_a_method_of_each_family_ends_where_the_simulator_ends(key, tmp_path):
         same_to_rounding(kept.arrays, own.arrays)  # the model that is the site's own
 
 
+def test_auc_is_taken_over_the_rows_of_all_sites_where_scores_may_leave(tmp_path):
+    chosen = settings_for("ffmdr", run={"metrics": ["auc", "accuracy"]})
+    policy = {"methods": ["ffmdr"], "problems": ["auc"]}
+    simulated = fl.simulate(chosen.algorithm, chosen.problem, clients(), **chosen.run.options())
+    conductor, _ = federation(tmp_path / "open", chosen, scores=True, **policy)
+    assert conductor.run().final["auc"] == pytest.approx(simulated.final["auc"], abs=1e-6)
+    conductor, _ = federation(tmp_path / "closed", chosen, **policy)
+    with pytest.raises(FederationError, match="lets no scores of rows leave"):
+        conductor.run()
+
+
 def test_a_result_can_be_kept_and_read(undisturbed, tmp_path):
     undisturbed.save(tmp_path / "kept")
     again = fl.load(tmp_path / "kept")

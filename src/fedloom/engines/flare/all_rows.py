@@ -1,9 +1,10 @@
 """The server of sites that hold rows: who they are, and what their metrics come to."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -13,7 +14,6 @@ from fedloom.engines.evaluation import Wanted
 from fedloom.engines.flare.roster import Roster, roster_of
 from fedloom.engines.flare.sites import SiteError, Sites, about_states
 from fedloom.engines.hub import Hub
-from fedloom.errors import FederationError
 from fedloom.experiments.settings import Settings
 
 Tree = Any
@@ -49,13 +49,7 @@ class AllRows:
 
     def choose(self, metrics: Any) -> Wanted:
         """The metrics that a run asks for."""
-        wanted = evaluation.choose(metrics, self.settings.problem, False)
-        if "auc" in wanted.of_the_whole:
-            raise FederationError(
-                "metric 'auc' over all sites' rows would need every row's score at the hub. "
-                "Choose a metric that each site can take by itself."
-            )
-        return wanted
+        return evaluation.choose(metrics, self.settings.problem, False)
 
     def model(self, hub: Hub) -> Tree:
         """The model that the run leaves."""
@@ -69,10 +63,8 @@ class AllRows:
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         facts = {"metrics": wanted.of_clients, "value": "objective" in wanted.of_the_whole}
         answers = sites.ask_each(about_states(hub, "measure", facts, wire.encode(model)))
-        told = [
-            {} if isinstance(answer, SiteError) else json.loads(answer[0])
-            for answer in answers.values()
-        ]
+        there = [None if isinstance(a, SiteError) else a for a in answers.values()]
+        told = [{} if answer is None else json.loads(answer[0]) for answer in there]
 
         def column(name: str) -> np.ndarray:
             values = [facts.get(name) for facts in told]
@@ -87,6 +79,8 @@ class AllRows:
             row["objective"] = mean + float(hub.fed.regularisation(jnp.asarray(model)))
         if "sparsity" in wanted.of_the_whole:
             row["sparsity"] = float(np.mean(model == 0))
+        if "auc" in wanted.of_the_whole:
+            row["auc"] = _pooled_auc([a for a in there if a is not None], model.dtype)
         return row, table
 
     def close(self, hub: Hub, sites: Sites) -> None:
@@ -94,3 +88,16 @@ class AllRows:
         if self.settings.problem.kind == "personal":
             model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
             sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))
+
+
+def _pooled_auc(answers: Sequence[tuple[str, bytes]], dtype: Any) -> float:
+    """The AUC over the rows of all sites, from the scores of each class."""
+    scores: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    for facts, body in answers:
+        counts = json.loads(facts)["scored"]
+        like = tuple(jax.ShapeDtypeStruct((count,), dtype) for count in counts)
+        for label, part in enumerate(wire.decode(body, like)):
+            scores.append(np.asarray(part))
+            labels.append(np.full(len(part), label))
+    return evaluation.auc(np.concatenate(scores), np.concatenate(labels))

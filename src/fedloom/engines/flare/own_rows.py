@@ -18,7 +18,7 @@ from fedloom.engines.flare.roster import Roster
 from fedloom.engines.mapping import Plan
 from fedloom.engines.outlines import lone
 from fedloom.engines.site import Site
-from fedloom.errors import RefusedError
+from fedloom.errors import ParameterError, RefusedError
 from fedloom.experiments.settings import Settings
 from fedloom.federation import Federation, Group
 from fedloom.protocol import Algorithm
@@ -32,6 +32,7 @@ class OwnRows:
     """A site's own rows, in a run."""
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
+        policy.check_scores(settings.run.metrics)
         self.settings = settings
         self.kept = kit / "models"
         options = dict(settings.tables["data"])
@@ -82,14 +83,18 @@ class OwnRows:
         """How the model, or what this site makes of it, does on the site's own rows."""
         model, state = _handed(site, fed, facts, body)
         federation = Federation(fed, (site.group,))
-        wanted = Wanted(tuple(facts["metrics"]), (), ())
+        # The settings decide, which this site has agreed to, and not the hub's question.
+        ranked = ("auc",) if "auc" in (self.settings.run.metrics or ()) else ()
+        wanted = Wanted(tuple(facts["metrics"]), ranked, ())
         raw = _measured(site.algorithm, federation, model, state, wanted, facts["value"])
+        scores = _by_class(raw.pop("scores"), raw.pop("labels")) if ranked else ()
         sizes = (site.group.test or site.group.train).sizes
         values = {
             name: float(value[0]) if sizes[0] or name == "value" else None
             for name, value in raw.items()
         }
-        return values, b""
+        counts = [len(part) for part in scores]
+        return {**values, "scored": counts}, wire.encode(tuple(scores)) if ranked else b""
 
     def keep(self, run: str, site: Site, fed: Any, facts: Facts, body: bytes) -> None:
         """Write the model that this site makes of the hub's to a file of its own."""
@@ -103,6 +108,17 @@ class OwnRows:
             self.labels,
         )
         own.save(self.kept / f"{run}.safetensors")
+
+
+def _by_class(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The scores of negatives and of positives, sorted, so that none is of a certain row."""
+    if scores.size != labels.size:
+        raise ParameterError(
+            "metric 'auc' needs labels of 2 classes and one score a row; this problem gives "
+            "several scores a row. Use accuracy instead."
+        )
+    flat, known = scores.ravel(), labels.ravel()
+    return np.sort(flat[known == 0]), np.sort(flat[known > 0])
 
 
 def _handed(site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Any, Tree]:

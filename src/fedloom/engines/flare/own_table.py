@@ -45,6 +45,7 @@ class OwnTable(OwnRows):
                 "this site's policy clips replies, and a preparation needs its sums as they are. "
                 "Prepare the tables beforehand, and leave sites out of [data]."
             )
+        policy.check_scores(settings.run.metrics)
         self.settings = settings
         self.kept = kit / "models"
         files = files_of(settings)

@@ -6,6 +6,7 @@ methods = ["fedavg"]             # the methods that may run here
 problems = ["logistic"]          # the problems that may be posed
 columns = ["age", "label"]       # the columns that may be used; without it, all of the table
 min_sites = 3                    # an exchange with fewer sites is not answered
+scores = true                    # scores of single rows may leave, for the metric auc
 plain_ids = true                 # ids may leave in plain, to find the people whom parties share
 clip = 1.0                       # replies are scaled down to this Euclidean norm
 noise = 0.5                      # standard deviation of Gaussian noise, as a multiple of clip
@@ -14,7 +15,7 @@ noise = 0.5                      # standard deviation of Gaussian noise, as a mu
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Policy:
         _names.or_none("all of the table"), "columns that may be used", default=None
     )
     min_sites: int = param(at_least(1), "sites without which no exchange is answered", default=1)
+    scores: bool = param(flag, "whether scores of single rows may leave", default=False)
     plain_ids: bool = param(flag, "whether ids may leave in plain", default=False)
     clip: float | None = param(
         positive.or_none("replies as they are"), "largest norm of a reply", default=None
@@ -84,6 +86,14 @@ class Policy:
                     f"this site's policy allows the columns {', '.join(self.columns)}; the job "
                     f"wants {column!r}. Its owner may add it to columns in {POLICY}."
                 )
+
+    def check_scores(self, metrics: Iterable[str] | None) -> None:
+        """Refuse a job whose metrics need scores of single rows, where they may not leave."""
+        if "auc" in (metrics or ()) and not self.scores:
+            raise RefusedError(
+                f"this site's policy lets no scores of rows leave; the job wants the metric 'auc', "
+                f"which needs them. Choose another, or let its owner set scores = true in {POLICY}."
+            )
 
     def check_plain_ids(self) -> None:
         """Refuse to send ids in plain where the owner has not allowed it."""
