@@ -125,16 +125,25 @@ def test_a_network_that_is_cut_and_back_costs_nothing_but_time(undisturbed, tmp_
 def test_parties_with_columns_join_in_private_and_give_the_simulators_trajectory(tmp_path):
     import fedloom as fl
     from federation import parties
-    from fedloom.engines.flare import trial, watching
+    from fedloom.engines.flare import trial
 
     pytest.importorskip("private_set_intersection", reason="the psi extra is not installed")
-    data = {"id": trial.ID, "label": trial.LABEL, "join": "private", "standardise": False}
     chosen = parties.settings(run={"rounds": 300, "eval_every": 100})
     files = parties.write_files(tmp_path / "files")
     held = parties.together(files, parties.settings(data={"test_fraction": None}))
     with deployed(tmp_path / "kits", methods=["egvfl"], held=held) as made:
-        tables = {**chosen.tables, "data": data}
-        result = watching.follow(made.lead, chosen._replace(tables=tables), tmp_path / "result")
+        result = fl.federate(
+            chosen.algorithm,
+            chosen.problem,
+            kit=made.lead.path,
+            label=trial.LABEL,
+            data={"id": trial.ID, "join": "private", "standardise": False},
+            out=tmp_path / "result",
+            sites=parties.NAMES,
+            rounds=300,
+            eval_every=100,
+            metrics=chosen.run.metrics,
+        )
     simulated = fl.simulate(chosen.algorithm, chosen.problem, held, **chosen.run.options())
     np.testing.assert_allclose(result.state.hub.slack, simulated.state.hub.slack, atol=1e-6)
     assert result.final["bytes_up"] == simulated.final["bytes_up"]

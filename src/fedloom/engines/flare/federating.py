@@ -1,6 +1,6 @@
 """`fl.federate`: a run over real sites, in one call."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ def federate(
     label: str,
     out: str | Path,
     features: Sequence[str] | None = None,
+    data: Mapping[str, Any] | None = None,
     rounds: int = 100,
     batch_size: int | None = 32,
     seed: int = 0,
@@ -46,6 +47,8 @@ def federate(
         label: The column to predict, in every site's table.
         out: Folder for the result.
         features: The columns to predict from; None: all others.
+        data: Further settings of [data]: `{"sites": "*"}` to prepare raw tables together, or `id`
+            and `join` where parties hold columns of the same people.
         rounds: How many rounds.
         batch_size: Rows in a stochastic gradient; None: full gradients.
         seed: The same seed gives the same trajectory as `simulate`, to rounding.
@@ -76,7 +79,11 @@ def federate(
         "secure_aggregation": secure_aggregation,
     }
     tables = {
-        "data": {"label": label, **({} if features is None else {"features": list(features)})},
+        "data": {
+            "label": label,
+            **({} if features is None else {"features": list(features)}),
+            **(data or {}),
+        },
         "algorithm": building.describe(algorithm, building.ALGORITHMS, tag="key"),
         "problem": building.describe(problem, building.PROBLEMS),
         "run": run,
