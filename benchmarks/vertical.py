@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 from fedloom.algorithms import EGVFL
 from fedloom.data import from_parties
 from fedloom.engines import block, keys
-from fedloom.engines.simulator import place, plan_for
+from fedloom.engines.placement import place, plan_for
 from fedloom.federation import assemble
 from fedloom.problems import Vertical
 
