@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import math
 import statistics
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import fedloom as fl
@@ -127,13 +128,14 @@ def _text(runs: Runs, rounds: int) -> str:
 def main() -> None:
     """Read the settings and tune one method after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("settings")
+    parser.add_argument("settings", help="the name of a reproduction, or a settings file")
     parser.add_argument("--factor", type=float, default=1.25)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=6000)
     parser.add_argument("--only", action="append", help="names of methods; without it, all")
     chosen: Any = parser.parse_args()
-    setup = settings.read(available()[chosen.settings], {})
+    path = available().get(chosen.settings, Path(chosen.settings))
+    setup = settings.read(path, {})
     tuner = Tuner(setup, chosen.seeds)
     print("| method | step | iterations | full vectors |\n| --- | --- | --- | --- |")
     for name, method in setup.algorithms.items():

@@ -66,6 +66,7 @@ def test_curves_against_bytes_count_both_ways(results):
     drawn = curves.draw(results, metrics=("loss",), against="bytes")
     panel = drawn.figure.axes[0]
     assert panel.get_xlabel() == "bytes sent, both ways"
+    assert panel.get_ylabel() == "Loss"
     rows = results["afl"][0].rows  # the same traffic for each seed
     sent = [row["bytes_up"] + row["bytes_down"] for row in rows]
     np.testing.assert_array_equal(panel.lines[1].get_xdata(), sent)

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedloom.engines.result import Result
 from fedloom.hints import needs
+from fedloom.reports import labels
 from fedloom.reports.picture import Picture
 
 # Okabe and Ito's palette: told apart by colour-blind readers, and in grey by the line styles.
@@ -62,7 +63,7 @@ def draw(
             panel.plot(x, y.mean(0), label=name, linewidth=2, **style)
             if len(y) > 1:
                 panel.fill_between(x, y.min(0), y.max(0), color=style["color"], alpha=0.15, lw=0)
-        _dress(panel, AXES.get(against, against), metric.replace("_", ", "), log)
+        _dress(panel, AXES.get(against, against), labels.label(metric), log)
     panels[0].legend(frameon=False)
     figure.suptitle(title, fontsize=11)
     return Picture(figure)
