@@ -94,7 +94,7 @@ class PartyObjective:
 
     def gram(self) -> Array:
         """The matrix A_i'A_i."""
-        return self.block.adjoint(self.block.matrix())
+        return self.block.gram()
 
     def largest_eigenvalue(self, key: Array) -> Array:
         """lam_max(A_i'A_i), by power iteration at the party."""

@@ -61,6 +61,10 @@ def test_biased_ones_contract_as_stated(c):
 def test_topk_keeps_the_largest():
     kept = np.flatnonzero(np.asarray(through(TopK(10), V, draws.key(0))))
     assert set(kept) == set(np.argsort(-np.abs(V))[:3].tolist())
+    # Of equal ones the first, and never more than K.
+    ties = np.array([1.0, -2.0, 2.0, 0.0, -2.0, 3.0, 2.0, 0.0], np.float32)
+    np.testing.assert_array_equal(TopK(50).compress(ties, None).places, [1, 2, 4, 5])
+    np.testing.assert_array_equal(TopK(25).compress(np.zeros(8), None).places, [0, 1])
 
 
 @pytest.mark.parametrize(("q", "size"), WIRE.items(), ids=map(repr, WIRE))

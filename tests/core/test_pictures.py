@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from fedloom.reports import fairness, heat
+from fedloom.reports import curves, fairness, heat
 
 RNG = np.random.default_rng(0)
 CLIENTS = fl.data.from_arrays([(RNG.normal(i, 1, (8, 2)), RNG.integers(0, 2, 8)) for i in range(3)])
@@ -60,3 +60,13 @@ def test_a_diverged_run_does_not_end_the_picture(tmp_path):
     compared = fl.compare(methods, fl.problems.LeastSquares(), regression, rounds=4)
     fairness.distribution(compared.results, tmp_path / "d.png", metric="loss")
     assert (tmp_path / "d.png").exists()
+
+
+def test_curves_against_bytes_count_both_ways(results):
+    drawn = curves.draw(results, metrics=("loss",), against="bytes")
+    panel = drawn.figure.axes[0]
+    assert panel.get_xlabel() == "bytes sent, both ways"
+    assert panel.get_ylabel() == "Loss"
+    rows = results["afl"][0].rows  # the same traffic for each seed
+    sent = [row["bytes_up"] + row["bytes_down"] for row in rows]
+    np.testing.assert_array_equal(panel.lines[1].get_xdata(), sent)

@@ -65,10 +65,11 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
 
 
 def draw(comparison: Comparison, setup: Settings, out: Path) -> list[str]:
-    """The metric against rounds, how each client fares, and the clients' weights if there are."""
+    """The metric against its cost, how each client fares, and the clients' weights if there are."""
     results, title = comparison.results, setup.compare.title
-    metrics = (comparison.metric,)
-    curves(results, out / "comparison.png", metrics=metrics, log=setup.compare.log, title=title)
+    how, metrics = setup.compare, (comparison.metric,)
+    path = out / "comparison.png"
+    curves(results, path, metrics=metrics, against=how.against, log=how.log, title=title)
     pictures = ["comparison.png"]
     if metric := fairness.metric_of_clients(results, comparison.metric):
         fairness.distribution(results, out / "distribution.png", metric=metric, title=title)

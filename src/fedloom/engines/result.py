@@ -74,7 +74,7 @@ class Result:
     def plot(
         self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
     ) -> "Picture":
-        """Curves of metrics, by default the main one, against "round", "bytes_up" or "seconds"."""
+        """Curves of metrics, by default the main one, against "round", "bytes" or "seconds"."""
         from fedloom.reports import curves, labels
 
         chosen = metrics or tuple(labels.metrics(self.final)[:1])

@@ -44,6 +44,7 @@ from fedloom.parameters import (
 from fedloom.preparation import PartyFiles, SiteFiles
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.reports.curves import AXES
 
 _TABLES = (
     *("data", "partition", "problem", "algorithm", "wrapper"),
@@ -94,6 +95,7 @@ class CompareSettings:
     metric: str | None = param(anything, "what is compared; none: the main metric", default=None)
     target: float | None = param(anything, "a value whose first round is reported", default=None)
     log: bool = param(flag, "whether the picture's vertical axis is logarithmic", default=False)
+    against: str = param(one_of(*AXES), "the picture's horizontal axis", default="round")
     title: str = param(anything, "title of the picture", default="")
 
 

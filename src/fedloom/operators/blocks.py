@@ -2,9 +2,10 @@
 
 A dense block is kept with its features as rows, so that both products read it in order. A sparse
 one is kept twice, by rows and by columns, because a sum of gathered numbers is quick where adding
-numbers into scattered places is not. By rows, every row is padded to the longest; by columns, which
-may be of very unequal length, a column is cut into chunks of one size, and the few sums of chunks
-are added up at the end.
+numbers into scattered places is not. By rows, of which there are many short and a few long ones,
+those of about one length stand together and are padded to the longest of them. By columns, which
+are few and long, a column is cut into chunks of one size, and the few sums of chunks are added up
+at the end.
 """
 
 import dataclasses
@@ -45,13 +46,17 @@ class Dense:
         """The product A'y."""
         return jnp.tensordot(jnp.asarray(self.features), y, 1)
 
-    def some_rows(self, rows: Array) -> "Dense":
-        """The block of some of the rows."""
-        return Dense(jnp.asarray(self.features)[:, rows])
+    def some_of_forward(self, rows: Array, x: Array) -> Array:
+        """Some entries of A x, at the cost of these entries."""
+        return jnp.tensordot(jnp.asarray(self.features)[:, rows], x, (0, 0))
 
     def some_of_adjoint(self, columns: Array, y: Array) -> Array:
         """Some entries of A'y, at the cost of these entries."""
         return jnp.tensordot(jnp.asarray(self.features)[columns], y, 1)
+
+    def gram(self) -> Array:
+        """The matrix A'A."""
+        return self.adjoint(self.matrix())
 
     def matrix(self) -> Array:
         """The numbers, one row of the data after the other."""
@@ -63,8 +68,8 @@ class Dense:
 class Sparse:
     """A block with its nonzeros only; a padding entry has the value 0."""
 
-    row_places: Array  # (longest row, s): which feature
-    row_values: Array
+    buckets: tuple["Bucket", ...]  # of rows that are not empty, by their lengths
+    row_order: Array  # (s,): where a row stands, after all empty ones, bucket by bucket
     chunk_places: Array  # (chunks, _CHUNK): which row
     chunk_values: Array
     chunk_columns: Array  # (chunks,): which feature a chunk belongs to, ascending
@@ -73,23 +78,20 @@ class Sparse:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and features."""
-        return self.row_places.shape[1], self.width
+        return self.row_order.shape[0], self.width
 
     @property
     def dtype(self) -> Any:
         """Of the numbers."""
-        return self.row_values.dtype
+        return self.chunk_values.dtype
 
     def forward(self, x: Array) -> Array:
         """The product A x, for a vector or the columns of a matrix."""
-
-        def add(total: Array, entry: tuple[Array, Array]) -> tuple[Array, None]:
-            places, values = entry
-            return total + _times(values, _gather(x, places)), None
-
-        nothing = jnp.zeros((self.shape[0], *x.shape[1:]), jnp.result_type(x, self.dtype))
-        entries = (jnp.asarray(self.row_places), jnp.asarray(self.row_values))
-        return jax.lax.scan(add, nothing, entries, unroll=_UNROLL)[0]
+        sums = [bucket.forward(x) for bucket in self.buckets]
+        empty = self.shape[0] - sum(map(len, sums))
+        dtype = jnp.result_type(x, self.dtype)
+        sums = [jnp.zeros((empty, *x.shape[1:]), dtype), *sums]
+        return _gather(jnp.concatenate(sums), self.row_order)
 
     def adjoint(self, y: Array) -> Array:
         """The product A'y."""
@@ -98,18 +100,41 @@ class Sparse:
             sums, jnp.asarray(self.chunk_columns), self.width, indices_are_sorted=True
         )
 
-    def some_rows(self, rows: Array) -> "Sparse":
-        """The block of some of the rows, for `forward` only."""
-        places, values = jnp.asarray(self.row_places), jnp.asarray(self.row_values)
-        return dataclasses.replace(self, row_places=places[:, rows], row_values=values[:, rows])
+    def some_of_forward(self, rows: Array, x: Array) -> Array:
+        """Some entries of A x, picked from all of them: rows have no equal lengths."""
+        return self.forward(x)[rows]
 
     def some_of_adjoint(self, columns: Array, y: Array) -> Array:
         """Some entries of A'y, picked from all of them: chunks do not tell columns apart."""
         return self.adjoint(y)[columns]
 
+    def gram(self) -> Array:
+        """The matrix A'A, column by column: all at once would take a dense block."""
+        units = jnp.eye(self.width, dtype=self.dtype)
+        return jax.lax.map(lambda unit: self.adjoint(self.forward(unit)), units)
+
     def matrix(self) -> Array:
         """The numbers with all zeros: only for what needs them so, such as a network."""
         return self.forward(jnp.eye(self.width, dtype=self.dtype))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Bucket:
+    """Rows of about one length."""
+
+    places: Array  # (the longest of them, rows): which feature
+    values: Array
+
+    def forward(self, x: Array) -> Array:
+        """The products of these rows with x."""
+
+        def add(total: Array, entry: "Bucket") -> tuple[Array, None]:
+            return total + _times(entry.values, _gather(x, entry.places)), None
+
+        shape = (self.values.shape[1], *x.shape[1:])
+        nothing = jnp.zeros(shape, jnp.result_type(x, self.values.dtype))
+        return jax.lax.scan(add, nothing, jax.tree.map(jnp.asarray, self), unroll=_UNROLL)[0]
 
 
 Block = Dense | Sparse
@@ -126,18 +151,27 @@ def block(matrix: Any, dtype: str) -> Block:
     nonzeros.sum_duplicates()
     if nonzeros.nnz >= _DENSE_FROM * rows * width:
         return Dense(np.ascontiguousarray(nonzeros.toarray().T))
-    row_places, row_values = _by_rows(nonzeros)
-    return Sparse(row_places, row_values, *_by_chunks(nonzeros.tocsc()), width)
+    return Sparse(*_by_rows(nonzeros), *_by_chunks(nonzeros.tocsc()), width)
 
 
-def _by_rows(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+def _by_rows(matrix: Any) -> tuple[tuple[Bucket, ...], np.ndarray]:
+    """Rows of 1, 2, 3 to 4, 5 to 8, ... nonzeros, so that less than half is padding."""
+    lengths = np.diff(matrix.indptr)
+    kinds = np.where(lengths > 0, 1 + np.ceil(np.log2(np.maximum(lengths, 1))), 0)
+    members = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
+    order = np.empty(len(lengths), np.int32)
+    order[np.concatenate(members)] = np.arange(len(lengths))
+    return tuple(_bucket(matrix[rows]) for rows in members if lengths[rows].any()), order
+
+
+def _bucket(matrix: Any) -> Bucket:
     counts = np.diff(matrix.indptr)
     row = np.repeat(np.arange(len(counts)), counts)
     slot = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], counts)
-    shape = (max(1, int(counts.max(initial=0))), len(counts))
+    shape = (int(counts.max()), len(counts))
     places, values = np.zeros(shape, np.int32), np.zeros(shape, matrix.dtype)
     places[slot, row], values[slot, row] = matrix.indices, matrix.data
-    return places, values
+    return Bucket(places, values)
 
 
 def _by_chunks(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

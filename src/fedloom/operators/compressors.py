@@ -146,8 +146,8 @@ class TopK(Biased):
     def compress(self, v: Array, key: Array) -> Entries:
         """K values and where they stand."""
         flat = v.reshape(-1)
-        _, places = jax.lax.top_k(jnp.abs(flat), self.count(v))
-        return Entries(flat[places], places.astype(np.int32))
+        places = _largest(jnp.abs(flat), self.count(v))
+        return Entries(flat[places], places)
 
     def restore(self, message: Entries, like: Any, key: Array | None = None) -> Array:
         """Zeros but at the places."""
@@ -273,6 +273,18 @@ class LowRank(Biased):
     def delta(self, like: Any) -> float:
         """The smaller side over the rank: what a matrix of equal singular values loses."""
         return min(self._sides(like)) / self._rank(like)
+
+
+def _largest(sizes: Array, count: int) -> Array:
+    """The places of the largest of some numbers >= 0, ascending; of equal ones the first.
+
+    The bits of such numbers are in their order, and whole numbers are sorted several times as fast.
+    """
+    bits = jax.lax.bitcast_convert_type(sizes, f"int{8 * sizes.dtype.itemsize}")
+    least = jax.lax.sort(bits, is_stable=False)[-count]
+    ties, above = bits == least, bits > least
+    kept = above | (ties & (jnp.cumsum(ties) <= count - above.sum()))
+    return jnp.nonzero(kept, size=count)[0].astype(np.int32)
 
 
 def _two_in_a_byte(levels: Array) -> Array:

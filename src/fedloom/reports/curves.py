@@ -8,12 +8,19 @@ import numpy as np
 
 from fedloom.engines.result import Result
 from fedloom.hints import needs
+from fedloom.reports import labels
 from fedloom.reports.picture import Picture
 
 # Okabe and Ito's palette: told apart by colour-blind readers, and in grey by the line styles.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 STYLES = ("-", "--", "-.", ":")
-_AXES = {"round": "round", "bytes_up": "bytes sent by clients", "seconds": "seconds"}
+AXES = {
+    "round": "round",
+    "bytes": "bytes sent, both ways",
+    "bytes_up": "bytes sent by clients",
+    "bytes_down": "bytes sent by the hub",
+    "seconds": "seconds",
+}
 
 
 def curves(
@@ -56,7 +63,7 @@ def draw(
             panel.plot(x, y.mean(0), label=name, linewidth=2, **style)
             if len(y) > 1:
                 panel.fill_between(x, y.min(0), y.max(0), color=style["color"], alpha=0.15, lw=0)
-        _dress(panel, _AXES.get(against, against), metric.replace("_", ", "), log)
+        _dress(panel, AXES.get(against, against), labels.label(metric), log)
     panels[0].legend(frameon=False)
     figure.suptitle(title, fontsize=11)
     return Picture(figure)
@@ -65,8 +72,12 @@ def draw(
 def _series(runs: Sequence[Result], metric: str, against: str) -> tuple[np.ndarray, np.ndarray]:
     """Where the runs were evaluated, and their metrics there; a run that ended early cuts all."""
     rows = list(zip(*([r for r in run.rows if metric in r] for run in runs), strict=False))
-    x = np.array([np.mean([row[against] for row in at]) for at in rows])
+    x = np.array([np.mean([_cost(row, against) for row in at]) for at in rows])
     return x, np.array([[row[metric] for row in at] for at in rows]).T
+
+
+def _cost(row: Mapping[str, float], against: str) -> float:
+    return row["bytes_up"] + row["bytes_down"] if against == "bytes" else row[against]
 
 
 def _dress(panel: Any, x: str, y: str, log: bool) -> None:

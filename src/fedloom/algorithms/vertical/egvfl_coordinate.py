@@ -77,7 +77,7 @@ class EGVFLCoordinate(references.Referenced):
         for_rows = common_key(client, UP) if self.shared else for_rows
         rows = self._sampler().places(price[..., 0] if price.ndim > 1 else price, for_rows)
         moved = f.layout.unravel(half - client.reference)
-        entries = beta * f.block.some_rows(rows).forward(moved) * (len(price) / len(rows))
+        entries = beta * f.block.some_of_forward(rows, moved) * (len(price) / len(rows))
         reply = entries if self.shared else Sample(entries, jax.random.key_data(for_rows))
         after = client._replace(share=share, before=client.share, count=client.count + 1)
         return after, reply
