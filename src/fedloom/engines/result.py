@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 Tree = Any
 _FORMAT = 1
+AXES = {  # what metrics may be drawn against
+    "round": "round",
+    "bytes": "bytes sent, both ways",
+    "bytes_up": "bytes sent by clients",
+    "bytes_down": "bytes sent by the hub",
+    "seconds": "seconds",
+}
 
 
 @jax.tree_util.register_pytree_with_keys_class

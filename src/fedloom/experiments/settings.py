@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from fedloom import data
 from fedloom.algorithms.wrappers.base import innermost
 from fedloom.data.parties import Holders
+from fedloom.engines.result import AXES
 from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
@@ -44,7 +45,6 @@ from fedloom.parameters import (
 from fedloom.preparation import PartyFiles, SiteFiles
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.reports.curves import AXES
 
 _TABLES = (
     *("data", "partition", "problem", "algorithm", "wrapper"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.engines.result import Result
+from fedloom.engines.result import AXES, Result
 from fedloom.hints import needs
 from fedloom.reports import labels
 from fedloom.reports.picture import Picture
@@ -14,13 +14,6 @@ from fedloom.reports.picture import Picture
 # Okabe and Ito's palette: told apart by colour-blind readers, and in grey by the line styles.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 STYLES = ("-", "--", "-.", ":")
-AXES = {
-    "round": "round",
-    "bytes": "bytes sent, both ways",
-    "bytes_up": "bytes sent by clients",
-    "bytes_down": "bytes sent by the hub",
-    "seconds": "seconds",
-}
 
 
 def curves(
@@ -63,7 +56,12 @@ def draw(
             panel.plot(x, y.mean(0), label=name, linewidth=2, **style)
             if len(y) > 1:
                 panel.fill_between(x, y.min(0), y.max(0), color=style["color"], alpha=0.15, lw=0)
-        _dress(panel, AXES.get(against, against), labels.label(metric), log)
+        _dress(
+            panel,
+            AXES.get(against, against),
+            labels.label(metric),
+            log or metric in labels.LOGARITHMIC,
+        )
     panels[0].legend(frameon=False)
     figure.suptitle(title, fontsize=11)
     return Picture(figure)
