@@ -11,6 +11,7 @@ import pytest
 import fedloom as fl
 from federation.harness import (
     ALGORITHM,
+    NAMES,
     clients,
     federation,
     policies,
@@ -214,6 +215,64 @@ def test_a_site_refuses_what_its_owner_has_not_allowed(policy, changes, complain
     with pytest.raises(FederationError):
         conductor.run()
     assert any(complaint in note for note in conductor.notes)
+
+
+def test_a_site_that_says_no_is_neither_waited_for_nor_asked_again(tmp_path):
+    chosen = settings(federation={"min_sites": 2})
+    conductor, wires = federation(tmp_path, chosen)
+    (wires["lyon"].kit / "policy.toml").write_text('methods = ["fedavg"]\nproblems = ["logistic"]')
+    wires["lyon"].restart()
+    asked = []
+    wires["lyon"].before = lambda verb, facts: asked.append(verb)
+    result = conductor.run()
+    assert result.client_names == ("berlin", "torino") and asked == ["hello"]
+    assert conductor.status()["lost"] == {}
+    assert any("lyon does not take part" in note for note in result.about["notes"])
+
+
+@pytest.mark.parametrize("changes", [{"run": "../elsewhere"}, {"run": "/tmp/x"}, {"run": ".."}])
+def test_a_run_cannot_name_a_folder(changes, tmp_path):
+    conductor, _ = federation(tmp_path, settings())
+    conductor.job = conductor.job._replace(**changes)
+    with pytest.raises(FederationError, match="must be one plain word"):
+        conductor.run()
+
+
+def test_a_job_cannot_name_a_file(tmp_path):
+    conductor, _ = federation(tmp_path, settings())
+    data = {**conductor.job.tables["data"], "test": "/etc/hostname"}
+    conductor.job = conductor.job._replace(tables={**conductor.job.tables, "data": data})
+    with pytest.raises(FederationError, match=r"\[data\] of a job must not say"):
+        conductor.run()
+
+
+LETTER = {"method": "train", "round": 1, "exchange": 1, "cohort": 3, "after": None}
+
+
+@pytest.mark.parametrize(
+    ("verb", "facts"),
+    [("meet", {}), ("begin", {"names": NAMES, "id": 0}), ("letter", LETTER), ("measure", {})],
+)
+def test_verbs_have_an_order(verb, facts, tmp_path):
+    from fedloom.engines.flare.desk import Desk
+    from fedloom.errors import RefusedError
+
+    (kit, *_) = policies(tmp_path, clients())
+    with pytest.raises(RefusedError, match="first"):
+        Desk(kit).call(verb, json.dumps(facts), b"")
+
+
+def test_a_model_that_could_not_be_kept_is_told(tmp_path):
+    policy = {"methods": ["quped"], "problems": ["personal"]}
+    conductor, wires = federation(tmp_path, settings_for("quped", run={"rounds": 1}), **policy)
+
+    def fail(verb, facts):
+        if verb == "keep":
+            raise SiteError("OSError", "no space left")
+
+    wires["lyon"].before = fail
+    notes = conductor.run().about["notes"]
+    assert "lyon could not keep its own model: no space left" in notes
 
 
 def test_columns_that_are_allowed_suffice(tmp_path):

@@ -177,6 +177,6 @@ rounds = 60
 """)
     out = tmp_path / "trial"
     assert main(["try-federation", str(tmp_path / "parties.toml"), "--out", str(out)]) == 0
-    assert "569 people at all 3 parties" in capsys.readouterr().err
+    assert "569 people known to all" in capsys.readouterr().err
     page = (out / "result" / "report.html").read_text()
     assert "fedloom submit settings.toml" in page and "569 people" in page

@@ -13,7 +13,7 @@ from federation.harness import NAMES, same_to_rounding
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.job import job_of
 from fedloom.engines.flare.policy import policy_text, set_data
-from fedloom.errors import FedloomError
+from fedloom.errors import DataError, FederationError, FedloomError, RefusedError
 
 PROBLEM = {"kind": "logistic", "l2": 0.1, "intercept": True}
 
@@ -115,12 +115,75 @@ def test_a_server_that_dies_remembers_the_preparation(tmp_path):
 def test_what_a_policy_forbids_is_refused(tmp_path):
     for name, policy, complaint in (
         ("columns", {"columns": ["age", "ill"]}, "the job wants 'ward'"),
-        ("clip", {"clip": 1.0}, "clips replies, and a preparation needs its sums"),
+        ("clip", {"clip": 1.0}, "a preparation needs this site's sums as they are"),
     ):
         conductor, _ = federation(tmp_path / name, settings(tmp_path / name), **policy)
         with pytest.raises(FedloomError):
             conductor.run()
         assert any(complaint in note for note in conductor.notes)
+
+
+def spoken_to(folder, chosen, **policy):
+    """The desk of one site that has heard of the run."""
+    conductor, wires = federation(folder, chosen, **policy)
+    desk = wires["lyon"].desk
+    hello = {"name": "lyon", "sites": 3, **conductor.job._asdict()}
+    desk.call("hello", json.dumps(hello), b"")
+    return desk
+
+
+def test_a_hub_cannot_ask_for_columns_that_a_site_did_not_propose(tmp_path):
+    chosen = settings(tmp_path, data={"ignore": ["dose"]})
+    desk = spoken_to(tmp_path, chosen, columns=["age", "ward", "ill"])
+    columns = {"age": None, "ward": ["blue", "red"], "dose": None}
+    schema = {"label": "ill", "classes": ["no", "yes"], "columns": columns}
+    asked = {"id": 1, "rows": [15, 19, 22], "schema": schema}
+    with pytest.raises(RefusedError, match="not what this site has proposed"):
+        desk.call("meet", json.dumps(asked), b"")
+    facts = {"label": "ill", "classes": ["no", "yes"], "sites": [], "format": 1}
+    facts["columns"] = [{"name": name, "missing": 0, "words": w} for name, w in columns.items()]
+    begin = {"id": 1, "names": NAMES, "counts": [[1, 1]] * 3, "shape": [3], "labels": ["no", "yes"]}
+    with pytest.raises(RefusedError, match="not what this site has proposed"):
+        desk.call("begin", json.dumps(begin), json.dumps(facts).encode())
+
+
+def test_a_quorum_of_the_policy_holds_before_words_and_sums_leave(tmp_path):
+    with pytest.raises(RefusedError, match="at least 5 sites"):
+        spoken_to(tmp_path, settings(tmp_path), min_sites=5)
+
+
+def test_values_stay_at_the_site_when_its_table_is_wrong(tmp_path, caplog):
+    with pytest.raises(DataError) as raised:
+        spoken_to(tmp_path, settings(tmp_path, data={"numeric": ["ward"]}))
+    assert "blue" not in str(raised.value) and "its own log" in str(raised.value)
+    assert "must hold numbers; got" in caplog.text
+
+
+def test_sums_without_one_of_the_sites_are_never_used(tmp_path):
+    conductor, wires = federation(tmp_path, settings(tmp_path, federation={"min_sites": 2}))
+    desk = wires["lyon"].desk
+    original = desk.call
+
+    def damaged(verb, facts, body):
+        answer, data = original(verb, facts, body)
+        return answer, data[:-3] if verb == "meet" and "method" in json.loads(facts) else data
+
+    desk.call = damaged
+    with pytest.raises(FederationError, match="lyon did not answer as it should"):
+        conductor.run()
+
+
+def test_a_site_without_test_rows_has_no_metrics_where_others_have_some(tmp_path):
+    chosen = settings(tmp_path)
+    conductor, _ = federation(tmp_path, chosen)
+    file = tmp_path / "tables" / "lyon.csv"
+    pl.read_csv(file)[:1].write_csv(file)
+    result = conductor.run()
+    options = chosen.run.options()
+    simulated = fl.simulate(chosen.algorithm, chosen.problem, chosen.clients(), **options)
+    ours, theirs = (run.client_metrics["accuracy"] for run in (result, simulated))
+    np.testing.assert_allclose(ours, theirs)
+    assert np.isnan(ours[1])
 
 
 def test_tables_that_do_not_fit_are_named(tmp_path):

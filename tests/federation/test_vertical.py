@@ -4,6 +4,7 @@ import json
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 
 import fedloom as fl
@@ -11,7 +12,7 @@ from federation.parties import NAMES, federation, settings, together
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.engines import wire
 from fedloom.engines.flare.sites import SiteError
-from fedloom.errors import FederationError
+from fedloom.errors import FederationError, RefusedError
 from fedloom.experiments import building
 from fedloom.hints import needs
 
@@ -46,7 +47,7 @@ def test_it_ends_where_the_simulator_ends(undisturbed):
     folder, result = undisturbed
     expected = simulated(folder, settings())
     same(result, expected)
-    assert "60 people at all 3 parties" in result.about["alignment"]
+    assert "60 people known to all" in result.about["alignment"]
     assert result.model == {}  # shares stay with their parties
     for name in NAMES:
         kept = wire.read((folder / name / "shares" / "a-run" / "share.safetensors").read_bytes())
@@ -145,9 +146,32 @@ def test_with_secure_sums_the_label_party_learns_no_part_of_the_scores(tmp_path)
         line.before = lambda verb, facts: verbs.append(verb)
     result = conductor.run()
     assert "measure" not in verbs
+    with pytest.raises(RefusedError, match="what secure sums hide"):
+        wires["clinic"].desk.call("measure", json.dumps({"after": [20, 2]}), b"")
     plain = simulated(tmp_path, settings(algorithm=step, run=run))
     np.testing.assert_allclose(result.state.hub.slack, plain.state.hub.slack, atol=1e-6)
     assert result.final["accuracy"] > 0.8
+
+
+def test_a_share_that_is_not_kept_ends_the_run_and_resuming_keeps_it(tmp_path):
+    conductor, wires = federation(tmp_path, settings())
+    kept = tmp_path / "clinic" / "shares"
+    kept.write_text("in the way")
+    with pytest.raises(FederationError, match="clinic could not keep its share"):
+        conductor.run()
+    kept.unlink()
+    resumed, _ = federation(tmp_path, settings(), wires=wires, resume=True)
+    assert resumed.run().status == "done"
+    assert (kept / "a-run" / "share.safetensors").exists()
+
+
+def test_a_label_table_that_has_changed_is_found_out(tmp_path):
+    conductor, wires = federation(tmp_path, settings())
+    conductor.run()
+    file = tmp_path / "files" / "laboratory.parquet"
+    pl.read_parquet(file)[5:].write_parquet(file)
+    with pytest.raises(FederationError, match="lacks people whom the run began with"):
+        federation(tmp_path, settings(), wires=wires, resume=True)[0].run()
 
 
 REFUSALS = {

@@ -50,7 +50,7 @@ def test_run_joins_trains_and_says_what_it_dropped(folder, capsys):
     (folder / "run.toml").write_text(SETTINGS)
     assert main(["run", "run.toml", "--out", "kept"]) == 0
     printed = capsys.readouterr().out
-    assert "70 people at all 2 parties; dropped: 5 rows of laboratory, 5 rows of clinic" in printed
+    assert "70 people known to all; dropped: 5 rows of laboratory, 5 rows of clinic" in printed
     result = fl.load("kept")
     assert result.final["accuracy"] > 0.8
     assert set(result.model) == {"laboratory", "clinic"}
@@ -85,3 +85,30 @@ def test_wrong_files_get_a_clear_error(changes, complaint, folder):
     options = {"parties": "parties", "id": "who", "label": "ill", "join": "plain"} | changes
     with pytest.raises(FedloomError, match=complaint):
         PartyFiles(**options).load()
+
+
+def test_odd_columns_are_refused_or_filled(folder):
+    file = folder / "parties" / "clinic.csv"
+    frame = pl.read_csv(file)
+    rows = np.arange(frame.height)
+    options = {"parties": "parties", "id": "who", "label": "ill", "join": "plain"}
+
+    def load(**columns):
+        frame.with_columns(**columns).write_csv(file)
+        return PartyFiles(**options).load()
+
+    with pytest.raises(FedloomError, match="holds another word in each"):
+        load(name=pl.Series([f"n{i}" for i in rows]))
+    with pytest.raises(FedloomError, match="every row must have an id; 1 have none"):
+        load(who=pl.Series([None, *frame["who"][1:]]))
+    made = load(age=pl.Series([np.inf, *np.linspace(1, 2, len(rows) - 1)]))
+    assert np.isfinite(made.features[1]).all() and made.features[1][:, 2].std() > 0.9
+
+
+def test_whole_numbers_are_numbers_where_it_is_said(folder):
+    file = folder / "parties" / "laboratory.csv"
+    frame = pl.read_csv(file)
+    frame.with_columns(ill=pl.Series(1000 + np.arange(frame.height))).write_csv(file)
+    options = {"parties": "parties", "id": "who", "label": "ill", "join": "plain"}
+    made = PartyFiles(**options, regression=True).load()
+    assert made.labels is None and made.y.min() >= 1000

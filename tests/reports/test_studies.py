@@ -189,7 +189,7 @@ def test_a_folder_without_results_is_refused(name, tmp_path, capsys):
 def test_a_run_over_real_sites_says_how_it_was_made(tmp_path):
     method, problem = fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic()
     run = fl.simulate(method, problem, studies.clients(), rounds=2, eval_every=1)
-    about = {**run.about, "engine": "federation", "alignment": "60 people at all 4 parties"}
+    about = {**run.about, "engine": "federation", "alignment": "60 people known to all"}
     rows = [{"sites": 4.0, **row} for row in run.rows]
     dataclasses.replace(run, about=about, rows=rows).save(tmp_path / "run")
     (tmp_path / "run" / "settings.toml").write_text(SETTINGS)
@@ -197,4 +197,4 @@ def test_a_run_over_real_sites_says_how_it_was_made(tmp_path):
     assert study.commands == ["fedloom submit settings.toml --kit KIT"]
     summary = summarise(study)
     assert "Sites" not in summary.columns  # how many were there says nothing of the model
-    assert summary.sentence.endswith("60 people at all 4 parties.")
+    assert summary.sentence.endswith("60 people known to all.")

@@ -30,8 +30,13 @@ class Alignment(NamedTuple):
 
     def report(self) -> str:
         """The size of the intersection and what was dropped, in words."""
-        lost = ", ".join(f"{count} rows of {name}" for name, count in self.dropped.items())
-        return f"{self.size} people at all {len(self.rows)} parties; dropped: {lost}"
+        return joined_report(self.size, self.dropped)
+
+
+def joined_report(people: int, dropped: Mapping[str, int]) -> str:
+    """How many people a join kept, and how many rows it dropped at each of who took part."""
+    lost = ", ".join(f"{count} rows of {name}" for name, count in dropped.items())
+    return f"{people} people known to all; dropped: {lost}"
 
 
 def align(ids: Mapping[str, Any], *, how: str = "private") -> Alignment:
@@ -74,11 +79,18 @@ def places(column: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 def texts(name: str, column: Any) -> np.ndarray:
     """A party's ids as texts; each may occur once."""
-    texts = np.asarray([str(entry) for entry in column])
+    entries = list(column)
+    nobody = sum(entry is None or entry != entry for entry in entries)
+    if nobody:
+        raise DataError(
+            f"party {name!r}: every row must have an id; {nobody} have none. Fill them in, or drop "
+            f"these rows."
+        )
+    texts = np.asarray([str(entry) for entry in entries])
     values, counts = np.unique(texts, return_counts=True)
     if (counts > 1).any():
         raise DataError(
-            f"party {name!r}: every id must occur once; {values[counts > 1][0]!r} occurs "
+            f"party {name!r}: every id must occur once; {str(values[counts > 1][0])!r} occurs "
             f"{counts.max()} times. Drop the repeated rows first."
         )
     return texts

@@ -186,11 +186,12 @@ class Hub:
 
     def check_complete(self, letters: Collection[int], arrived: Collection[int]) -> None:
         """Raise where a reply is missing that the method cannot do without."""
-        if self.algorithm.takes == "vertical" and len(arrived) < len(letters):
+        if self.algorithm.takes in ("vertical", "table") and len(arrived) < len(letters):
             silent = ", ".join(self.names[id] for id in letters if id not in arrived)
             raise FederationError(
-                f"a sum over parties without one of them is of another model, and {silent} did "
-                f"not answer as it should. Look at its log, then go on with --resume."
+                f"a sum without one of the sites is of something else, and {silent} did not answer "
+                f"as it should. Look at its log, then submit the run again, with --resume if it "
+                f"had begun."
             )
 
     def deliver(self, letters: dict[int, Letter]) -> dict[int, bytes | Lost]:

@@ -96,6 +96,11 @@ def _preparation(result: Any, where: str) -> Preparation:
             f"Give the folder of its run."
         )
     saved = result.about.get("preparation")
+    if saved is None and "alignment" in result.about:
+        raise DataError(
+            f"{where} is of a vertical run, whose shares lie with their parties. "
+            f"Use fl.joint_predict with the shares that save_shares wrote."
+        )
     if saved is None:
         raise DataError(
             f"{where} does not say how tables become features: its data were not files of sites. "

@@ -12,7 +12,9 @@ import numpy as np
 from fedloom.errors import DataError
 from fedloom.hints import closest
 from fedloom.parameters import at_least, between, flag, one_of, param, parametrised
+from fedloom.preparation import tables
 from fedloom.preparation.files import a_text, names_param
+from fedloom.preparation.tables import NUMBER, Reading
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,6 +37,11 @@ class Joining:
     ignore: tuple[str, ...] = names_param("columns to leave out")
     seed: int = param(at_least(0), "of the choice of held-out people", default=0)
     standardise: bool = param(flag, "whether numbers get mean 0 and deviation 1", default=True)
+    regression: bool | None = param(
+        flag.or_none("where the label's column holds fractions"),
+        "whether the label is a number to predict",
+        default=None,
+    )
 
     def check_id(self, source: Any, frame: "pl.DataFrame") -> None:
         """Raise DataError where a table has no id column."""
@@ -63,26 +70,29 @@ class Joining:
         return np.concatenate(parts, axis=1)
 
     def _encoded(self, column: "pl.Series", train: np.ndarray) -> np.ndarray:
-        if column.dtype.is_numeric() or str(column.dtype) == "Boolean":
-            values = column.cast(float).to_numpy().astype(float)
-            known: Any = values[train][~np.isnan(values[train])]
+        source = "a party's file"
+        if tables.kind_of(source, column, Reading(self.label)) == NUMBER:
+            values = tables.numbers(source, column)
+            known = values[train][~np.isnan(values[train])]
             centre, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
-            if not self.standardise:
-                return np.where(np.isnan(values), centre, values)[:, None]
-            return np.nan_to_num((values - centre) / (spread or 1.0))[:, None]
-        texts = np.asarray(["" if entry is None else str(entry) for entry in column.to_list()])
-        words = np.unique(texts[train])
-        return (texts[:, None] == words[words != ""][None, :]).astype(float)
+            filled = np.where(np.isnan(values), centre, values)
+            return ((filled - centre) / (spread or 1.0) if self.standardise else filled)[:, None]
+        tables.check_no_key(source, column)
+        words = tables.words_in(source, column[train], "Add it to ignore.")
+        return (tables.places(column, words)[:, None] == np.arange(len(words))).astype(float)
 
 
-def labels_of(column: "pl.Series") -> tuple[np.ndarray, np.ndarray | None]:
+def labels_of(
+    column: "pl.Series", regression: bool | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Classes as numbers with their names, or numbers as they are."""
-    if column.null_count():
+    missing = tables.known(column).null_count()
+    if missing:
         raise DataError(
-            f"data.label: {column.name!r} must have a value for everyone; {column.null_count()} "
-            f"are missing. Fill them in, or drop these rows."
+            f"data.label: {column.name!r} must have a value for everyone; {missing} are missing. "
+            f"Fill them in, or drop these rows."
         )
-    if column.dtype.is_float():
-        return column.to_numpy(), None
+    if regression if regression is not None else column.dtype.is_float():
+        return tables.numbers("the label party's file", column), None
     names, places = np.unique(np.asarray(column.to_list()), return_inverse=True)
     return places.astype(np.int64), names

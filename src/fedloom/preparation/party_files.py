@@ -37,7 +37,7 @@ class PartyFiles(Joining):
         alignment = align({name: frames[name][self.id].to_list() for name in order}, how=self.join)
         joined = {name: frames[name][alignment.rows[name]] for name in order}
         train, test = self.divide(alignment.size)
-        y, labels = labels_of(joined[owners[0]][self.label])
+        y, labels = labels_of(joined[owners[0]][self.label], self.regression)
         blocks = {name: self.encoded(frame, train) for name, frame in joined.items()}
         held_out = ({name: block[test] for name, block in blocks.items()}, y[test])
         made = from_parties(

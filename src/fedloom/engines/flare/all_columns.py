@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.data.alignment import Alignment, places, texts
+from fedloom.data.alignment import joined_report, places, texts
 from fedloom.data.frames import read_frame
 from fedloom.data.intersection import Asking
 from fedloom.data.parties import Parties
@@ -84,10 +84,9 @@ class AllColumns:
         people = self.own[common][np.concatenate([train, test])]
         dropped = {"the label party": len(self.own) - len(people)}
         dropped |= {name: facts["people"] - len(people) for name, facts in there.items()}
-        report = Alignment(dict.fromkeys(there, people), people, dropped).report()
-        facts = {"ids": people.tolist(), "report": report}
+        facts = {"ids": people.tolist(), "report": joined_report(len(people), dropped)}
         write_text(self.people, json.dumps(facts))
-        classes = labels_of(self._labels(people))[1]
+        classes = labels_of(self._labels(people), self.joining.regression)[1]
         numbers = (len(train), len(test), 0 if classes is None else len(classes))
         self.roster = PartyRoster(tuple(there), *numbers)
         self._read_people()
@@ -119,6 +118,11 @@ class AllColumns:
     def _read_people(self) -> None:
         facts = json.loads(self.people.read_text(encoding="utf-8"))
         self.ids = np.array(facts["ids"])
+        if not np.isin(self.ids, self.own).all():
+            raise FederationError(
+                "the label party's table lacks people whom the run began with. Bring the table "
+                "back, or submit the run anew without --resume."
+            )
         self.about, self.found = {"alignment": facts["report"]}, [facts["report"]]
 
     def introduction(self) -> tuple[Facts, bytes]:
@@ -135,7 +139,7 @@ class AllColumns:
 
     def holders(self) -> Parties:
         """The parties, without their columns but with the labels."""
-        y, words = labels_of(self._labels(self.ids))
+        y, words = labels_of(self._labels(self.ids), self.joining.regression)
         rows, bare = self.roster.rows, self.roster.bare()
         return dataclasses.replace(
             bare, y=y[:rows], labels=words, test_y=y[rows:] if self.roster.tested else None
@@ -194,9 +198,17 @@ class AllColumns:
         row = joint.summarise(raw, {}, None, wanted, None)
         return row, dict(zip(joint.OF_PARTIES, table, strict=True))
 
-    def close(self, hub: Hub, sites: Sites) -> None:
-        """Let every party keep its share of the model in a file of its own."""
-        sites.ask_each(about_states(hub, "keep"))
+    def close(self, hub: Hub, sites: Sites) -> list[str]:
+        """Let every party keep its share of the model, of which there is no other copy."""
+        answers = sites.ask_each(about_states(hub, "keep"))
+        sites.check_quorum()
+        for name, answer in answers.items():
+            if isinstance(answer, SiteError):
+                raise FederationError(
+                    f"{name} could not keep its share of the model: {answer}. Mend that, then go "
+                    f"on with --resume."
+                )
+        return []
 
 
 def _parts(fed: Any) -> dict[str, jax.ShapeDtypeStruct]:

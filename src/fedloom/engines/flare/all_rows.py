@@ -14,6 +14,7 @@ from fedloom.engines.evaluation import Wanted
 from fedloom.engines.flare.roster import Roster, roster_of
 from fedloom.engines.flare.sites import SiteError, Sites, about_states
 from fedloom.engines.hub import Hub
+from fedloom.errors import FederationError
 from fedloom.experiments.settings import Settings
 
 Tree = Any
@@ -49,7 +50,13 @@ class AllRows:
 
     def choose(self, metrics: Any) -> Wanted:
         """The metrics that a run asks for."""
-        return evaluation.choose(metrics, self.settings.problem, False)
+        wanted = evaluation.choose(metrics, self.settings.problem, False)
+        if "auc" in wanted.of_the_whole and len(self.roster.labels or ()) != 2:
+            raise FederationError(
+                f"metric 'auc' needs labels of 2 classes; the sites have "
+                f"{len(self.roster.labels or ())}. Choose another metric."
+            )
+        return wanted
 
     def model(self, hub: Hub) -> Tree:
         """The model that the run leaves."""
@@ -63,6 +70,7 @@ class AllRows:
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         facts = {"metrics": wanted.of_clients, "value": "objective" in wanted.of_the_whole}
         answers = sites.ask_each(about_states(hub, "measure", facts, wire.encode(model)))
+        sites.check_quorum()
         there = [None if isinstance(a, SiteError) else a for a in answers.values()]
         told = [{} if answer is None else json.loads(answer[0]) for answer in there]
 
@@ -83,11 +91,17 @@ class AllRows:
             row["auc"] = _pooled_auc([a for a in there if a is not None], model.dtype)
         return row, table
 
-    def close(self, hub: Hub, sites: Sites) -> None:
+    def close(self, hub: Hub, sites: Sites) -> list[str]:
         """Let every site keep a model that is its own; the hub's comes with the result."""
-        if self.settings.problem.kind == "personal":
-            model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
-            sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))
+        if self.settings.problem.kind != "personal":
+            return []
+        model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
+        answers = sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))
+        return [
+            f"{name} could not keep its own model: {answer}"
+            for name, answer in answers.items()
+            if isinstance(answer, SiteError)
+        ]
 
 
 def _pooled_auc(answers: Sequence[tuple[str, bytes]], dtype: Any) -> float:

@@ -40,6 +40,12 @@ class AllTables(AllRows):
 
     def __init__(self, settings: Settings, run: Path, sites: Sites):
         super().__init__(settings)
+        if settings.federation.secure_aggregation:
+            raise FederationError(
+                "federation.secure_aggregation must be false where raw tables are prepared "
+                "together, because their sums are not secured; got true. Prepare tables "
+                "beforehand, and leave sites out of [data]."
+            )
         self.file = run / _FILE
         self.sites = sites
 
@@ -56,7 +62,8 @@ class AllTables(AllRows):
             preparation, bytes_up=hub.bytes_up, bytes_down=hub.bytes_down
         )
         features = len(self.preparation.features)
-        self.roster = Roster(names, counts, (features,), agreed.classes)
+        tested = any(report["test rows"] for report in reports)
+        self.roster = Roster(names, counts, (features,), agreed.classes, tested)
         self.found = [f"{features} features of {len(agreed.columns)} columns, prepared together"]
 
     def _get_ready(
@@ -98,7 +105,9 @@ class AllTables(AllRows):
 
     def introduction(self) -> tuple[Facts, bytes]:
         """What each site hears: who the others are, and the preparation."""
-        return self.roster._asdict(), json.dumps(self.preparation.as_dict()).encode()
+        # What each site has, counts and gaps, is not for the others.
+        bare = dataclasses.replace(self.preparation, sites=[])
+        return self.roster._asdict(), json.dumps(bare.as_dict()).encode()
 
     def complete(self, told: Mapping[str, Facts]) -> None:
         """Every site has encoded its rows, and says what it found in its test rows."""

@@ -61,7 +61,9 @@ class ServerSide:
             conductor.run().save(folder / RESULT)
             outcome = {"status": "done"}
             time.sleep(_LINGER)
-        except FedloomError as error:
+        except Exception as error:  # without an outcome the job would be submitted over and over
+            if not isinstance(error, FedloomError):
+                log.exception("the run failed")
             outcome = {"status": "failed", "kind": type(error).__name__, "message": str(error)}
         write_text(folder / OUTCOME, json.dumps(outcome))
 

@@ -97,7 +97,8 @@ class Conductor:
                 self._persist(lambda: self._evaluate(()))
                 self._save()
             self._rounds()
-            self.all.close(self._hub, self.sites)
+            for complaint in self._persist(lambda: self.all.close(self._hub, self.sites)):
+                self.note(complaint)
             self.sites.close()
             return self._result("done")
 
@@ -114,8 +115,7 @@ class Conductor:
         there: dict[str, Facts] = {}
         for name, answer in answers.items():
             if isinstance(answer, SiteError):
-                self.sites.lost.setdefault(name, time.time())
-                self.note(f"{name} does not take part: {answer}")
+                self._leave_out(name, answer)
             else:
                 there[name] = json.loads(answer[0])
         if known is not None:
@@ -124,13 +124,17 @@ class Conductor:
         else:
             self._check_enough()
             order = self.federation.sites or sorted(there)
-            self.all.settle({name: there[name] for name in order if name in there})
+            try:
+                self.all.settle({name: there[name] for name in order if name in there})
+            except TooFewError as error:
+                raise FederationError(
+                    f"{error}, and the run has not begun yet. Submit it again."
+                ) from None
             for text in self.all.found:
                 self.note(text)
         self.sites.names = self.all.roster.names
-        for name in self.all.roster.names:
-            if name not in there:
-                self.sites.lost.setdefault(name, time.time())
+        away = {name: since for name, since in self.sites.lost.items() if name in self.sites.names}
+        self.sites.lost = away  # who never took part is not waited for
         self.sites.greet = self._greet
         self._begin(list(there))
         if known is None:
@@ -149,14 +153,18 @@ class Conductor:
         told: dict[str, Facts] = {}
         for name, answer in self.sites.ask_each(questions).items():
             if isinstance(answer, SiteError):
-                self.sites.lost.setdefault(name, time.time())
-                self.note(f"{name} does not take part: {answer}")
+                self._leave_out(name, answer)
             else:
                 told[name] = json.loads(answer[0])
         self.all.complete(told)
 
+    def _leave_out(self, name: str, error: SiteError) -> None:
+        self.sites.leave_out(name, error)
+        self.note(f"{name} does not take part: {error}")
+
     def _hello(self, name: str) -> tuple[str, Facts, bytes]:
-        return "hello", {"name": name, **self.job._asdict()}, b""
+        among = {"name": name, "sites": len(self.sites.names)}
+        return "hello", {**among, **self.job._asdict()}, b""
 
     def _introduction(self, name: str) -> tuple[str, Facts, bytes]:
         facts, body = self.all.introduction()

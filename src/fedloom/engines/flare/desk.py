@@ -9,6 +9,7 @@ and bytes for arrays; the site refuses what its owner has not allowed.
 
 import contextlib
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,10 +34,11 @@ from fedloom.engines.schema import schema
 from fedloom.engines.secure.member import Member
 from fedloom.engines.secure.sums import sums_of
 from fedloom.engines.site import Site
-from fedloom.errors import RefusedError
+from fedloom.errors import DataError, FederationError, FedloomError, RefusedError
 
 Tree = Any
 Facts = dict[str, Any]
+log = logging.getLogger("fedloom")
 
 
 class Desk:
@@ -46,7 +48,28 @@ class Desk:
         self.kit = kit
         self.policy = read_policy(kit)
         self._lock = threading.Lock()  # calls may come in side by side
+        self._forget()
+
+    def _forget(self) -> None:
+        """Before `hello` there is no run, and before `begin` no place in it."""
+        self._own: OwnColumns | OwnRows | None = None
+        self._site: Site | None = None
+        self.member: Member | None = None
         self._double = False
+
+    @property
+    def own(self) -> OwnColumns | OwnRows:
+        """What this site holds, in the run."""
+        if self._own is None:
+            raise RefusedError("this site has not been told of a run. Say hello first.")
+        return self._own
+
+    @property
+    def site(self) -> Site:
+        """The client that this site is, in the run."""
+        if self._site is None:
+            raise RefusedError("this site has no place in the run yet. Begin first.")
+        return self._site
 
     def call(self, verb: str, facts: str, body: bytes) -> tuple[str, bytes]:
         """Answer one call of the hub."""
@@ -57,14 +80,26 @@ class Desk:
             "letter": self._letter,
             "measure": lambda facts, body: self.own.measure(self.site, self.fed, facts, body),
             "keep": self._keep,
-            "ping": lambda facts, body: ({}, b""),
         }
         if verb == "ping":
             return "{}", b""  # also while a long letter is being answered
         if verb not in verbs:
             raise RefusedError(f"a site answers {', '.join(verbs)}; got {verb!r}. Ask for these.")
         with self._lock, self._precision():
-            answer, data = verbs[verb](json.loads(facts), body)
+            try:
+                answer, data = verbs[verb](json.loads(facts), body)
+            except DataError as error:
+                log.error("%s: %s", verb, error)  # it may quote values, which stay here
+                raise DataError(
+                    "its table is not what the job needs; its own log says what is wrong."
+                ) from None
+            except OSError as error:
+                if isinstance(error, FedloomError):
+                    raise
+                log.error("%s: %s", verb, error)  # it names paths, which stay here too
+                raise FederationError(
+                    f"it cannot read or write its files: {error.strerror}."
+                ) from None
         return json.dumps(answer), data
 
     @contextlib.contextmanager
@@ -74,8 +109,11 @@ class Desk:
 
     def _hello(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Is this run allowed here, and what is there for it?"""
-        name = facts.pop("name")
+        self._forget()
+        name, sites = facts.pop("name"), facts.pop("sites")
+        self.policy.check_cohort(sites)
         self.job = Job(**facts)
+        self.job.check()
         tables = self.job.tables
         self.policy.check_method(
             str(tables["algorithm"].get("key")), str(tables["problem"].get("kind"))
@@ -88,22 +126,23 @@ class Desk:
             kind = OwnColumns
         elif "sites" in tables["data"]:
             kind = OwnTable
-        self.own = kind(name, self.kit, self.policy, self.settings)
+        self._own = kind(name, self.kit, self.policy, self.settings)
         return self.own.hello(), b""
 
     def _begin(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Take a place among the sites of the run."""
+        own = self.own
         self.policy.check_cohort(len(facts["names"]))
         id = facts.pop("id")
         run, algorithm = self.settings.run.options(), sealed(self.settings.algorithm)
-        bare, group, answer = self.own.begin(id, facts, body)
+        bare, group, answer = own.begin(id, facts, body)
         whole = outline(self.settings.problem, bare, run["batch_size"], run["precision"])
         shelf = Folder(self.kit / "states" / self.job.run)
-        self.site = Site(
+        self._site = Site(
             id, algorithm, group, schema(algorithm, whole), seed=run["seed"], shelf=shelf
         )
         self.fed = whole.fed
-        self.member: Member | None = None
+        self.member = None
         if self.settings.federation.secure_aggregation:
             self.member = Member(
                 id,

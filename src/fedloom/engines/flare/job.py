@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedloom.errors import RefusedError
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import Settings, parse
 from fedloom.files import write_text
@@ -22,7 +24,8 @@ RESULT = "result"  # and what came of it
 TOPIC = "fedloom.status"  # under which a running job tells how it stands
 _SYNC_SECONDS = 60  # within which every site of a job must have started its part
 _NOT_SENT = ("partition", "compare")  # tables that concern a simulation only
-_OWN = ("name", "path", "test", "parties")  # of [data]: every site knows where its own are
+OWN = ("name", "path", "test", "parties")  # of [data]: every site knows where its own are
+_RUN = re.compile(r"[\w@-][\w.@-]*")  # a run's name is a folder's too
 
 
 class Job(NamedTuple):
@@ -31,6 +34,14 @@ class Job(NamedTuple):
     run: str  # the run's name, the same for all jobs that continue it
     tables: dict[str, Any]  # of the settings file
     resume: bool = False
+
+    def check(self) -> None:
+        """Refuse a job that names folders or files, as none that fedloom submits does."""
+        data = self.tables.get("data")
+        if not isinstance(self.run, str) or not _RUN.fullmatch(self.run):
+            raise RefusedError(f"a run's name must be one plain word; got {self.run!r}.")
+        if not isinstance(data, dict) or data.keys() & set(OWN):
+            raise RefusedError(f"[data] of a job must not say {', '.join(OWN)}; got {data!r}.")
 
     @property
     def settings(self) -> Settings:
@@ -50,7 +61,7 @@ class Job(NamedTuple):
 def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
     """The job for a settings file; where the simulator finds data is nobody's business here."""
     tables = {name: table for name, table in settings.tables.items() if name not in _NOT_SENT}
-    columns = {key: value for key, value in tables["data"].items() if key not in _OWN}
+    columns = {key: value for key, value in tables["data"].items() if key not in OWN}
     if "sites" in columns:
         columns["sites"] = "*"  # tables to be prepared, each at its own site
     if "label" not in columns:

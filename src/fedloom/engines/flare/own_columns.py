@@ -20,7 +20,7 @@ from fedloom.engines.flare.privacy import protect
 from fedloom.engines.flare.roster import PartyRoster, packed, unpacked
 from fedloom.engines.prediction import SHARE
 from fedloom.engines.site import Site
-from fedloom.errors import WireError
+from fedloom.errors import RefusedError, WireError
 from fedloom.experiments import building
 from fedloom.experiments.settings import Settings
 from fedloom.federation import Party
@@ -35,6 +35,7 @@ class OwnColumns:
     """A party's own columns, in a run."""
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
+        self.secure = settings.federation.secure_aggregation
         self.policy = policy
         self.problem: Any = settings.problem
         self.precision = settings.run.precision
@@ -60,15 +61,15 @@ class OwnColumns:
 
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Parties, Party, Facts]:
         """Take the rows of the people in common, in their order, and prepare the columns."""
-        people = unpacked(body)
-        if not np.isin(people, self.ids).all():
-            raise WireError("the label party names people whom this party does not know.")
+        people, roster = unpacked(body), PartyRoster(**facts)
+        if not np.isin(people, self.ids).all() or len(np.unique(people)) < len(people):
+            raise WireError("the label party names people whom this party does not know, or twice.")
+        if roster.rows < 1 or roster.tested < 0 or roster.rows + roster.tested != len(people):
+            raise WireError(f"{roster.rows} and {roster.tested} are not {len(people)} people.")
         joined = self.frame[places(self.ids, people)]
-        train = np.arange(facts["rows"])
-        x = self.joining.encoded(joined, train)
+        x = self.joining.encoded(joined, np.arange(roster.rows))
         width = x.shape[1]
         # The widths of others change nothing of what is said, and are not told.
-        roster = PartyRoster(**facts)
         bare = roster._replace(widths=(width,) * len(roster.names)).bare()
         party = Party(
             self.problem,
@@ -82,6 +83,8 @@ class OwnColumns:
 
     def measure(self, site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """This party's part of the scores, and what its share adds to the objective."""
+        if self.secure:
+            raise RefusedError("a part of the scores would tell what secure sums hide.")
         share, f = self._share(site, facts), site.group.objective(0)
         parts = {"fitted": f.forward(share)}
         if site.group.test is not None:

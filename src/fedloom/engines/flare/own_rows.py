@@ -36,7 +36,8 @@ class OwnRows:
         self.settings = settings
         self.kept = kit / "models"
         options = dict(settings.tables["data"])
-        policy.check_columns([options["label"], *options.get("features", ())])
+        named = (*options.get("features", ()), *options.get("categories", ()))
+        policy.check_columns([options["label"], *named])
 
         def read(path: str) -> Dataset:
             dataset = data.load(Path(path), **options)
@@ -59,6 +60,7 @@ class OwnRows:
             "shape": self.train.x.shape[1:],
             "features": self.train.features,
             "labels": labels,
+            "tested": self.test is not None,
         }
 
     def meet(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
@@ -67,12 +69,15 @@ class OwnRows:
 
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
         """Take a place among the sites of the run; the others are known by counts alone."""
-        bare = Roster(**facts).bare()
+        roster = Roster(**facts)
+        bare = roster.bare()
         train = _rows(self.train, bare.labels)
         test = None if self.test is None else _rows(self.test, bare.labels)
-        return bare, self._group(bare, id, train, test), {}
+        return bare, self._group(bare, id, train, test, roster.tested), {}
 
-    def _group(self, bare: Clients, id: int, train: Rows, test: Rows | None) -> Group:
+    def _group(self, bare: Clients, id: int, train: Rows, test: Rows | None, tested: bool) -> Group:
+        if tested and test is None:
+            test = Rows(train.x[:0], train.y[:0])  # metrics are of test rows, at all sites or none
         self.features = bare.train.x.shape[1:]
         self.labels = () if bare.labels is None else tuple(map(str, bare.labels))
         run = self.settings.run.options()
@@ -86,7 +91,8 @@ class OwnRows:
         # The settings decide, which this site has agreed to, and not the hub's question.
         ranked = ("auc",) if "auc" in (self.settings.run.metrics or ()) else ()
         wanted = Wanted(tuple(facts["metrics"]), ranked, ())
-        raw = _measured(site.algorithm, federation, model, state, wanted, facts["value"])
+        value = facts["value"] and "objective" in (self.settings.run.metrics or ())
+        raw = _measured(site.algorithm, federation, model, state, wanted, value)
         scores = _by_class(raw.pop("scores"), raw.pop("labels")) if ranked else ()
         sizes = (site.group.test or site.group.train).sizes
         values = {

@@ -28,7 +28,7 @@ from fedloom.federation import Group
 from fedloom.preparation import Preparation, SiteFiles, fitting
 from fedloom.preparation.own_rows import TableProblem
 from fedloom.preparation.proposals import Schema, propose
-from fedloom.preparation.tables import places
+from fedloom.preparation.tables import NUMBER, WORD, check_no_key, places
 from fedloom.rows import Rows
 
 Facts = dict[str, Any]
@@ -40,10 +40,10 @@ class OwnTable(OwnRows):
     counting: Site  # answers while counts and sums are taken
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
-        if policy.clip is not None:
+        if policy.clip is not None or settings.federation.secure_aggregation:
             raise RefusedError(
-                "this site's policy clips replies, and a preparation needs its sums as they are. "
-                "Prepare the tables beforehand, and leave sites out of [data]."
+                "a preparation needs this site's sums as they are, against a clip in its policy, "
+                "or secure_aggregation. Prepare tables beforehand, and leave sites out of [data]."
             )
         policy.check_scores(settings.run.metrics)
         self.settings = settings
@@ -52,6 +52,9 @@ class OwnTable(OwnRows):
         test = None if policy.test is None else Path(policy.test)
         self.table = files.table(name, Path(policy.data_of(kit)), test)
         policy.check_columns([files.label, *self.table.features(files.reading)])
+        for column in files.categorical:  # the job says so, and its words would leave
+            check_no_key(self.table.source, self.table.train[column])
+        self.reading = files.reading
         self.proposal = propose(self.table, files.reading)
 
     def hello(self) -> Facts:
@@ -63,7 +66,7 @@ class OwnTable(OwnRows):
         with jax.enable_x64(True):
             if "schema" not in facts:
                 return {}, wire.encode(self.counting.answer(letter_from(facts, body)))
-            agreed = Schema(**facts["schema"])
+            agreed = self._checked(Schema(**facts["schema"]))
             bare = bare_tables(facts["rows"], agreed)
             method, rows = fitting.statistics_of(agreed), fitting.raw_rows(self.table, agreed)
             place = (TableProblem(), bare)
@@ -77,14 +80,32 @@ class OwnTable(OwnRows):
 
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
         """Encode the own rows as has been agreed, and take a place among the sites."""
-        bare = Roster(**facts).bare()
+        roster = Roster(**facts)
+        bare = roster.bare()
         preparation = Preparation.from_dict(json.loads(body))
+        words = {column.name: column.words for column in preparation.columns}
+        self._checked(Schema(preparation.label, preparation.classes, words))
         source, test = self.table.source, None
         train = fitting.encoded_rows(source, self.table.train, preparation)
         if self.table.test.height:
             test = fitting.encoded_rows(source, self.table.test, preparation)
         unknown = fitting.unknown_words(self.table, preparation)
-        return bare, self._group(bare, id, train, test), {"unknown": unknown}
+        group = self._group(bare, id, train, test, roster.tested)
+        return bare, group, {"unknown": unknown}
+
+    def _checked(self, agreed: Schema) -> Schema:
+        """What the hub made of the proposals must be about what this site has proposed."""
+        own = json.loads(self.proposal)["columns"]
+        fits = agreed.label == self.reading.label and agreed.columns.keys() == own.keys()
+        for name, said in own.items():
+            listed = agreed.columns.get(name)
+            if said["kind"] == WORD:
+                fits = fits and listed is not None and set(said["words"]) <= set(listed)
+            elif said["kind"] == NUMBER:
+                fits = fits and listed is None
+        if not fits:
+            raise RefusedError("what the hub has agreed on is not what this site has proposed.")
+        return agreed
 
 
 def files_of(settings: Settings) -> SiteFiles:

@@ -21,6 +21,7 @@ class Roster(NamedTuple):
     counts: tuple[tuple[int, ...], ...]  # rows of each class; all rows, of a regression
     shape: tuple[int, ...]
     labels: list[Any] | None
+    tested: bool = False  # whether any site has test rows; then one without has no metrics
 
     def bare(self) -> Clients:
         """The sites, without their rows."""
@@ -59,12 +60,14 @@ def roster_of(there: Mapping[str, Facts]) -> Roster:
                 f"State it with regression in [data]."
             )
     told = [there[name] for name in names]
+    tested = any(facts["tested"] for facts in told)
     if first["labels"] is None:
-        return Roster(names, tuple(tuple(t["counts"]) for t in told), tuple(first["shape"]), None)
+        counts = tuple(tuple(facts["counts"]) for facts in told)
+        return Roster(names, counts, tuple(first["shape"]), None, tested)
     labels = sorted({label for facts in told for label in facts["labels"]})
     tables = [dict(zip(facts["labels"], facts["counts"], strict=True)) for facts in told]
     counts = tuple(tuple(table.get(label, 0) for label in labels) for table in tables)
-    return Roster(names, counts, tuple(first["shape"]), labels)
+    return Roster(names, counts, tuple(first["shape"]), labels, tested)
 
 
 def packed(people: np.ndarray) -> bytes:

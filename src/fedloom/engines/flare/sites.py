@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from fedloom import errors
 from fedloom.engines.flare.letters import letter_facts
 from fedloom.engines.hub import Hub, Letter, Lost
 from fedloom.errors import FederationError
@@ -30,7 +31,12 @@ class SiteError(Exception):
 
 
 Call = Callable[[str, str, bytes, float], tuple[str, bytes]]  # verb, facts, body, seconds
-_ALIVE = frozenset({"WireError", "StaleStateError", "RefusedError", "NotFiniteError"})
+# An error of fedloom's own says that the site lives; all others, that it cannot be reached.
+_ALIVE = frozenset(
+    name
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.FedloomError)
+)
 
 
 class TooFewError(Exception):
@@ -45,6 +51,7 @@ class Sites:
         self.timeout = timeout
         self.min_sites = min_sites
         self.lost: dict[str, float] = {}  # who is left out, and since when
+        self.refused: dict[str, str] = {}  # who lives and will not take part, and why
         self.names: tuple[str, ...] = tuple(sorted(calls))
         self.greet: Callable[[str], None] = lambda name: None  # what a site hears on its return
         self._pool = ThreadPoolExecutor(max(4, len(calls)), "fedloom")
@@ -55,7 +62,15 @@ class Sites:
     @property
     def live(self) -> list[str]:
         """Who is there."""
-        return [name for name in self.names if name in self.calls and name not in self.lost]
+        away = self.lost.keys() | self.refused.keys()
+        return [name for name in self.names if name in self.calls and name not in away]
+
+    def leave_out(self, name: str, error: SiteError) -> None:
+        """Go on without a site: until it is back, or for good where it said no."""
+        if error.kind in _ALIVE:
+            self.refused[name] = str(error)
+        else:
+            self.lost.setdefault(name, time.time())
 
     def send(
         self, letters: Mapping[int, Letter], verb: str = "letter"
@@ -116,6 +131,12 @@ class Sites:
             self._welcome()
             if len(self.live) >= self.min_sites:
                 return
+            if len(self.live) + len(self.lost) < self.min_sites:
+                said = "; ".join(f"{name}: {why}" for name, why in self.refused.items())
+                raise FederationError(
+                    f"the run needs {self.min_sites} sites, and some will not take part ({said}). "
+                    f"Mend that, then go on with --resume."
+                )
             time.sleep(pause)
 
     def _welcome(self) -> None:
@@ -125,8 +146,10 @@ class Sites:
         for name in back & self.lost.keys():
             try:
                 self.greet(name)
-            except SiteError:
-                continue
+            except SiteError as error:
+                if error.kind not in _ALIVE:
+                    continue
+                self.refused[name] = str(error)
             del self.lost[name]
         for name in self.lost.keys() - self._asked:
             if name in self.calls:
