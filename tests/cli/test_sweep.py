@@ -126,6 +126,22 @@ def test_random_search_is_seeded_and_stays_within_its_ranges():
     assert sum(s["lr"] < 10**-1.5 for s in drawn) in range(15, 36)  # even on a logarithmic scale
 
 
+def test_a_key_may_lead_into_a_part_of_the_method_or_of_the_problem():
+    ffmdr = fl.algorithms.FFMDR(beta=1.0, solver=fl.algorithms.SGDA(lr=0.1, epochs=2))
+    problem = fl.problems.AUC(regulariser=fl.problems.L1(0.5))
+    setting = {"beta": 5.0, "ffmdr.solver.lr": 0.01, "problem.regulariser.strength": 0.1}
+    over = {key: [value] for key, value in setting.items()}
+    assert searching.concerning(over, "ffmdr", ffmdr, problem) == over
+    method, posed = searching.apply(setting, "ffmdr", ffmdr, problem)
+    assert method == fl.algorithms.FFMDR(beta=5.0, solver=fl.algorithms.SGDA(lr=0.01, epochs=2))
+    assert posed == fl.problems.AUC(regulariser=fl.problems.L1(0.1))
+    # A solver without that field, and a method without a solver, are not concerned.
+    exact = fl.algorithms.FFMDR(beta=1.0, solver=fl.algorithms.Exact())
+    plain = fl.algorithms.LocalSGDA(lr=0.1, dual_lr=0.1)
+    for other in (exact, plain):
+        assert searching.concerning({"solver.lr": [0.1]}, "m", other, problem) == {}
+
+
 @pytest.mark.parametrize(
     "over,complaint",
     [

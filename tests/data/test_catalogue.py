@@ -194,6 +194,10 @@ def test_covtype_is_class_two_against_the_rest(folders):
     np.testing.assert_array_equal(found.y, [0, 1, 0, 1])
     assert (found.x == 7).all() and found.x.shape == (4, 54)
     path = folders / "own" / "covtype" / "covtype.20k.data"
+    path.write_text(rows.replace("7", "3", 1).replace("\n7", "\n5", 1))
+    scaled = load("covtype", scale=True)
+    np.testing.assert_allclose(scaled.x[:, 0], [0, 0.5, 1, 1])
+    assert (scaled.x[:, 1:] == 0).all() and scaled.x.dtype == np.float32
     path.write_text(rows.replace("7", "x", 1))
     with raises(DataError, path, "feature 1 must be a number", "1 of 4 rows"):
         load("covtype")

@@ -129,6 +129,18 @@ def test_control_variates_find_the_saddle_where_local_sgda_drifts():
     assert np.linalg.norm(drifted - target) > 0.01
 
 
+def test_codascas_limit_under_l1_is_off_by_the_length_of_a_round_unless_by_subgradients():
+    def off(lr, regularise, **stages):
+        steps = {"lr": lr, "dual_lr": lr, "local_steps": 8, "regularise": regularise}
+        model = limit(CODASCA(**steps, **stages), rounds=3000)
+        return np.abs(model - solution("shared")).max()
+
+    long, short = off(0.06, "prox"), off(0.02, "prox")
+    assert long > 0.01 and 2.5 < long / short < 4
+    assert off(0.06, "prox", stage_rounds=500) < long / 50
+    assert off(0.06, "subgradient") < 1e-10  # the solution has no zero, at which steps would swing
+
+
 def test_fed_norm_sgda_with_equal_steps_is_local_sgda():
     steps = {"lr": 0.03, "dual_lr": 0.05, "local_steps": 4}
     options = {"rounds": 5, "batch_size": 3}

@@ -22,8 +22,12 @@ def _read_libsvm(train: Path, test: Path | None = None, *, n_features: int) -> D
     return read_libsvm(train, test=test, n_features=n_features)
 
 
-def _read_covtype(path: Path) -> Dataset:
-    """Covertype as LIBSVM's binary version has it: class 2, lodgepole pine, against the rest."""
+def _read_covtype(path: Path, *, scale: bool = False) -> Dataset:
+    """Covertype as LIBSVM's binary version has it: class 2, lodgepole pine, against the rest.
+
+    With `scale`, every feature is brought to [0, 1] by its range over all rows, as LIBSVM's scaled
+    file has it; a feature that never changes becomes 0.
+    """
     import polars as pl
 
     features = tuple(f"feature {number}" for number in range(1, 55))
@@ -35,6 +39,9 @@ def _read_covtype(path: Path) -> Dataset:
                 f"{frame.height} rows it is not. Get a fresh copy of the file."
             )
     x = frame.drop("class").to_numpy()
+    if scale:
+        low, high = x.min(0), x.max(0)
+        x = (x - low) / np.where(high > low, high - low, 1)
     y = (frame["class"].to_numpy() == 2).astype(np.int64)
     return Dataset("covtype", x, y, np.array(["other", "class 2"]))
 
@@ -123,6 +130,7 @@ TABLES = (
                     ),
                 ),
                 _read_covtype,
+                options=("scale",),
             ),
             Copy(
                 (
@@ -133,6 +141,7 @@ TABLES = (
                 ),
                 _read_covtype,
                 "covtype (20k subset)",
+                options=("scale",),
             ),
         ),
     ),

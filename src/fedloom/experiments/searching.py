@@ -48,7 +48,7 @@ def concerning(
     """The part of a sweep that a method has fields for.
 
     A key is a field of the method ("lr"), of a method by its name ("scaffold.lr"), or of the
-    problem ("problem.l2").
+    problem ("problem.l2"). It may lead into a part with fields of its own ("solver.lr").
     """
     return {
         key: values
@@ -80,30 +80,54 @@ def apply(
     """The method and the problem with the values of a setting."""
     changes: dict[int, dict[str, Any]] = {id(algorithm): {}, id(problem): {}}
     for key, value in setting.items():
-        owner = _owner(key, name, algorithm, problem)
-        changes[id(owner)][key.rpartition(".")[2]] = value
+        found = _owner(key, name, algorithm, problem)
+        if found is not None:
+            owner, path = found
+            changes[id(owner)][path] = value
     return _changed(algorithm, changes[id(algorithm)]), _changed(problem, changes[id(problem)])
 
 
-def _owner(key: str, name: str, algorithm: Algorithm, problem: Problem) -> Any:
-    owner, _, field = key.rpartition(".")
-    if owner == "problem":
-        return problem if field in _fields(problem) else None
-    return algorithm if owner in ("", name) and field in _fields(algorithm) else None
+def _owner(
+    key: str, name: str, algorithm: Algorithm, problem: Problem
+) -> tuple[Algorithm | Problem, str] | None:
+    """Whose field a key is, and the way to it."""
+    owners: tuple[tuple[str, Algorithm | Problem], ...]
+    owners = (("problem.", problem), (f"{name}.", algorithm), ("", algorithm))
+    for prefix, owner in owners:
+        path = key.removeprefix(prefix)
+        if key.startswith(prefix) and path in _fields(owner):
+            return owner, path
+    return None
 
 
 def _fields(made: Any) -> set[str]:
-    """The fields of an object; those of a wrapped method are its wrapper's too."""
-    own = {field.name for field in dataclasses.fields(made)}
-    return own - {"inner"} | _fields(made.inner) if isinstance(made, Wrapper) else own
+    """The fields of an object and of its parts; those of a wrapped method are its wrapper's too."""
+    found: set[str] = set()
+    for field in dataclasses.fields(made):
+        value = getattr(made, field.name)
+        if field.name == "inner" and isinstance(made, Wrapper):
+            found |= _fields(value)
+            continue
+        found.add(field.name)
+        if dataclasses.is_dataclass(value):
+            found |= {f"{field.name}.{inside}" for inside in _fields(value)}
+    return found
 
 
 def _changed(made: Any, changes: dict[str, Any]) -> Any:
     own = {field.name for field in dataclasses.fields(made)}
-    here = {name: value for name, value in changes.items() if name in own}
-    inside = {name: value for name, value in changes.items() if name not in own}
-    if inside:
-        here["inner"] = _changed(made.inner, inside)
+    here: dict[str, Any] = {}
+    deeper: dict[str, dict[str, Any]] = {}
+    for path, value in changes.items():
+        field, _, rest = path.partition(".")
+        if field not in own:
+            field, rest = "inner", path
+        if rest:
+            deeper.setdefault(field, {})[rest] = value
+        else:
+            here[field] = value
+    for field, inside in deeper.items():
+        here[field] = _changed(here.get(field, getattr(made, field)), inside)
     return dataclasses.replace(made, **here)
 
 

@@ -72,8 +72,8 @@ def sweep(
         algorithms: The methods by name, with the values of all fields that are not searched.
         problem: What is optimised.
         clients: Who holds what.
-        over: For each field ("lr", "scaffold.lr", "problem.l2") a list of values, or a range
-            {"from": 1e-3, "to": 1.0, "count": 4} on a logarithmic scale.
+        over: For each field ("lr", "scaffold.lr", "solver.lr", "problem.l2") a list of values, or a
+            range {"from": 1e-3, "to": 1.0, "count": 4} on a logarithmic scale.
         seeds: Every setting runs once for each of them.
         metric: By which settings are judged; None: the problem's main metric.
         validation: The share of each client's training rows that is held out.

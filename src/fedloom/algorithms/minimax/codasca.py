@@ -20,8 +20,10 @@ I                local_steps              T_s             stage_rounds * local_s
 Differs from the paper: dual_lr may differ from lr. The dual takes its true stochastic gradient;
 the released program takes the population form of AUC and clamps alpha. Where the problem has a
 regulariser, the hub applies its proximal map with step server_lr lr_s I, or clients add
-subgradients (regularise). Partial participation, not in the paper, is SCAFFOLD's: absent clients
-keep their c_i.
+subgradients (regularise). With the map clients still move within a round when the hub does not, so
+the limit is off by an amount proportional to lr_s I; stages take it away. With subgradients it is
+off by about one local step, but no coefficient is ever exactly zero. Partial participation, not in
+the paper, is SCAFFOLD's: absent clients keep their c_i.
 """
 
 from typing import Any, ClassVar, NamedTuple
