@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import signal
 from pathlib import Path
 
 import jax
@@ -16,6 +17,8 @@ if jax.__version__.startswith("0.10."):
         "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0 "
         "--xla_llvm_disable_expensive_passes=true",
     )
+# A job in the background of a shell ignores Ctrl-C, and tests of Ctrl-C would with it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 _MANY_MAPPINGS = 30_000  # Linux allows a process 65,530, and every compiled program takes several
 
 

@@ -221,8 +221,8 @@ def test_everything_with_a_proximal_map_works_as_g(name):
     )
     optimum = fl.reference(problem, CLASSES)
     final = simulate(
-        DecoupledProx(lr=0.1, local_steps=4), problem=problem, clients=CLASSES, rounds=2500,
-        batch_size=None, optimum=optimum, metrics=("optimality", "gap"), eval_every=2500,
+        DecoupledProx(lr=0.1, local_steps=4), problem=problem, clients=CLASSES, rounds=1000,
+        batch_size=None, optimum=optimum, metrics=("optimality", "gap"), eval_every=1000,
     ).final  # fmt: skip
     assert final["optimality"] < 1e-9
     assert abs(final["gap"]) < 1e-12
