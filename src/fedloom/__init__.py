@@ -23,8 +23,10 @@ from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
 from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.reports.notebook import partition_plot
+from fedloom.versions import warn_of_wrong_versions
 
 __version__ = "0.1.0"
+warn_of_wrong_versions()
 
 __all__ = [
     "Comparison",

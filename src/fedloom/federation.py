@@ -1,6 +1,5 @@
 """Problem and clients brought together: what the hub may know, and what each client holds."""
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -15,15 +14,14 @@ from fedloom.party import PartyObjective
 from fedloom.problems.base import Problem
 from fedloom.problems.losses import Loss
 from fedloom.problems.vertical import Vertical
-from fedloom.protocol import static
+from fedloom.pytrees import pytree, static
 from fedloom.rows import Rows, Spec, Store, store
 
 Array = Any
 Tree = Any
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Fed:
     """What the hub may know: how many clients there are, how they count, and the regulariser."""
 
@@ -50,8 +48,7 @@ class Fed:
         return self.problem.regulariser.value(self.layout.unravel(w))
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class LabelParty(Fed):
     """The hub of a vertical federation: the party that has the labels."""
 
@@ -70,8 +67,7 @@ class LabelParty(Fed):
         return self.problem.loss_at(self.labels, self.spec.classes, self.spec.dtype)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Group:
     """Clients whose states and models have the same shapes, so that they can be mapped together."""
 
@@ -92,8 +88,7 @@ class Group:
         return self.problem.objective(self.layout, self.train.share(index), self.batch_size)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Party:
     """A group of one: a party of a vertical federation, with its own columns of all rows."""
 
@@ -114,8 +109,7 @@ class Party:
         return PartyObjective(self.problem, self.layout, self.train, self.classes)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Federation:
     """The hub's knowledge and the groups of clients."""
 

@@ -14,9 +14,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, Union, dataclass_transform
 
-import jax
-
 from fedloom.errors import ParameterError
+from fedloom.pytrees import register
 
 T = TypeVar("T")
 
@@ -176,9 +175,5 @@ def parametrised(cls: type[T]) -> type[T]:
     names = [field.name for field in dataclasses.fields(made)]
     made.__leaves__ = frozenset(name for name in names if _is_leaf(hints[name]))
     made.__parametrised__ = True
-    jax.tree_util.register_dataclass(
-        made,
-        data_fields=[name for name in names if name in made.__leaves__],
-        meta_fields=[name for name in names if name not in made.__leaves__],
-    )
+    register(made, [name for name in names if name in made.__leaves__])
     return made

@@ -28,6 +28,7 @@ import numpy as np
 
 from fedloom.errors import ProtocolError
 from fedloom.parameters import param, parametrised
+from fedloom.pytrees import pytree, static
 
 Array = Any
 Tree = Any  # a pytree of arrays
@@ -35,13 +36,7 @@ T = TypeVar("T")
 Reply = TypeVar("Reply")
 
 
-def static(**options: Any) -> Any:
-    """A field of a registered dataclass that is not an array but a part of its structure."""
-    return dataclasses.field(metadata={"static": True}, **options)
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Cohort:
     """The clients that an exchange goes to; its size is static, its content need not be."""
 
@@ -63,8 +58,7 @@ class Cohort:
         return (present & ~earlier).sum()
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Ask:
     """One exchange: the name of a client method, the message for it, and who gets it."""
 
@@ -79,8 +73,7 @@ def ask(method: Callable, message: Tree, *, to: Cohort, when: Array | bool = Tru
     return Ask(message, to, method.__name__, when)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Replies(Generic[Reply]):
     """What came back: values stacked on a leading axis, and which of them are there.
 

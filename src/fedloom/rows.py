@@ -1,6 +1,5 @@
 """Each client's rows in arrays shared by all: where they begin, how many, how to draw."""
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +8,7 @@ import numpy as np
 
 from fedloom import draws
 from fedloom.draws import Domain
+from fedloom.pytrees import pytree, static
 
 Array = Any
 
@@ -41,16 +41,15 @@ class Batch(NamedTuple):
         return jnp.where(self.counts, values, 0).sum() / self.counts.sum()
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Share:
     """One client's part of flat arrays."""
 
     rows: Rows  # the rows of all clients, one client after the other
     offset: Array  # where this client's rows begin
     domain: Domain  # how many it has, laid out for drawing
-    shortest: int = dataclasses.field(metadata={"static": True})  # over all clients
-    longest: int = dataclasses.field(metadata={"static": True})
+    shortest: int = static()  # over all clients
+    longest: int = static()
 
     @property
     def size(self) -> Array:
@@ -77,16 +76,15 @@ class Share:
         return None if count <= self.shortest else jnp.arange(count) < self.size
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Store:
     """The rows of a group of clients: one flat array, with an offset and a size for each."""
 
     rows: Rows
     offsets: Array  # (k,)
     domains: Domain  # (k,)
-    shortest: int = dataclasses.field(metadata={"static": True})
-    longest: int = dataclasses.field(metadata={"static": True})
+    shortest: int = static()
+    longest: int = static()
 
     def share(self, index: Array | int) -> Share:
         """What belongs to one client of the group."""

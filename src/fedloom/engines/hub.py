@@ -5,7 +5,6 @@ hub plays the method's generator between exchanges, checks every reply against w
 goes on with those that arrived. A reply that is not what it should be costs that reply only.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +18,7 @@ from fedloom.engines.schema import Expected, Schema
 from fedloom.errors import DivergedError, FederationError, NotFiniteError, WireError
 from fedloom.federation import Fed
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, payload_bytes
+from fedloom.pytrees import pytree
 
 Array = Any
 Tree = Any
@@ -52,8 +52,7 @@ class Transport(Protocol):
         """Deliver letters to clients, all at once; returns what became of each."""
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Ended:
     """A round came to its end."""
 

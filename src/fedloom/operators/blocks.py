@@ -8,12 +8,13 @@ are few and long, a column is cut into chunks of one size, and the few sums of c
 at the end.
 """
 
-import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from fedloom.pytrees import pytree, static
 
 Array = Any
 _CHUNK = 64  # entries of a column that are summed together
@@ -21,8 +22,7 @@ _DENSE_FROM = 0.05  # share of nonzeros above which dense products are quicker
 _UNROLL = 8
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Dense:
     """A block with all its numbers."""
 
@@ -63,8 +63,7 @@ class Dense:
         return jnp.asarray(self.features).T
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Sparse:
     """A block with its nonzeros only; a padding entry has the value 0."""
 
@@ -73,7 +72,7 @@ class Sparse:
     chunk_places: Array  # (chunks, _CHUNK): which row
     chunk_values: Array
     chunk_columns: Array  # (chunks,): which feature a chunk belongs to, ascending
-    width: int = dataclasses.field(metadata={"static": True})
+    width: int = static()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -118,8 +117,7 @@ class Sparse:
         return self.forward(jnp.eye(self.width, dtype=self.dtype))
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Bucket:
     """Rows of about one length."""
 

@@ -20,14 +20,14 @@ from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import ParameterError
 from fedloom.operators.compressors import Compressor
 from fedloom.parameters import instance_of, param
-from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay, static
+from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay
+from fedloom.pytrees import pytree, static
 
 Array = Any
 Tree = Any
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Packed:
     """A compressed array, with the shape and type that it had."""
 

@@ -4,7 +4,6 @@ It is not declared but found out: the method's round is traced with replies that
 taken of them and forbid everything else.
 """
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ from fedloom.engines.schema import STAGES
 from fedloom.errors import ProtocolError
 from fedloom.federation import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, relay
+from fedloom.pytrees import pytree
 
 Array = Any
 Tree = Any
@@ -105,8 +105,7 @@ class _Noting:
         raise ProtocolError(f"the hub looks at single replies to {self._method!r}, by .{name}")
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@pytree
 class Sums:
     """What came back, summed: all that a method sees of its replies."""
 

@@ -1,0 +1,48 @@
+"""Versions of other packages that are known to give wrong numbers."""
+
+import importlib.metadata
+import warnings
+from typing import NamedTuple
+
+
+class WrongVersion(NamedTuple):
+    """A release that computes something wrong."""
+
+    package: str
+    version: str
+    reason: str
+    instead: str
+
+
+KNOWN_WRONG = (
+    WrongVersion(
+        "jaxlib",
+        "0.10.2",
+        "its CPU compiler miscompiles mapped sums over more than 16,384 rows (jax issue 39103)",
+        "jax 0.10.1 on Python 3.11, or 0.11.1 or newer on later Pythons",
+    ),
+)
+
+
+def wrong_versions() -> list[WrongVersion]:
+    """Those of the installed packages that are known to be wrong."""
+    return [wrong for wrong in KNOWN_WRONG if installed(wrong.package) == wrong.version]
+
+
+def installed(package: str) -> str | None:
+    """The version of a package, or None where it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def warn_of_wrong_versions() -> None:
+    """Warn once, when fedloom is imported, of each version that is known to be wrong."""
+    for wrong in wrong_versions():
+        warnings.warn(
+            f"{wrong.package} {wrong.version} gives wrong numbers: {wrong.reason}. "
+            f"Install {wrong.instead}.",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,58 @@
+"""An import under a version that is known to be wrong says so."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedloom import versions
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+def test_a_wrong_version_warns_with_the_reason(monkeypatch):
+    wrong = versions.WrongVersion("numpy", np.__version__, "it adds wrongly", "another one")
+    monkeypatch.setattr(versions, "KNOWN_WRONG", (wrong,))
+    with pytest.warns(RuntimeWarning, match=r"numpy .* wrong numbers: it adds wrongly.*another"):
+        versions.warn_of_wrong_versions()
+
+
+def test_the_warning_comes_with_the_import():
+    source = (
+        "import importlib.metadata as m; right = m.version\n"
+        "m.version = lambda name: '0.10.2' if name == 'jaxlib' else right(name)\n"
+        "import fedloom"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "RuntimeWarning: jaxlib 0.10.2 gives wrong numbers" in done.stderr
+
+
+def test_nothing_installed_here_is_known_to_be_wrong():
+    assert versions.wrong_versions() == []
+
+
+def test_a_package_that_is_not_installed_is_not_wrong():
+    assert versions.installed("no-such-package-anywhere") is None
+
+
+def test_the_dependencies_exclude_what_is_known_to_be_wrong():
+    dependencies = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
+    jax_needed = next(line for line in dependencies if line.startswith("jax"))
+    for wrong in versions.KNOWN_WRONG:
+        if wrong.package == "jaxlib":  # of the same number as the jax that needs it
+            assert f"!={wrong.version}" in jax_needed
+
+
+@pytest.mark.parametrize(("dtype", "rows"), [("float64", 16_385), ("float32", 32_769)])
+def test_the_program_that_jaxlib_0_10_2_compiles_wrongly_is_right_here(dtype, rows, double):
+    i = jnp.arange(rows, dtype=dtype)
+    x = jnp.stack((i, jnp.zeros_like(i), jnp.zeros_like(i)), axis=1)
+    identity = jnp.eye(3, dtype=dtype)
+    squares = jax.jit(jax.vmap(lambda row: jnp.sum((identity @ row) ** 2)))(x)
+    assert float(squares[-1]) == float(rows - 1) ** 2
