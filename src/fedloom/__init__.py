@@ -22,6 +22,8 @@ from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
 from fedloom.experiments.sweeping import Sweep, sweep
+from fedloom.operators import compressors
+from fedloom.problems.base import Metric
 from fedloom.reports.notebook import partition_plot
 from fedloom.versions import warn_of_wrong_versions
 
@@ -32,10 +34,12 @@ __all__ = [
     "Comparison",
     "DivergedError",
     "FedloomError",
+    "Metric",
     "Result",
     "Sweep",
     "algorithms",
     "compare",
+    "compressors",
     "data",
     "deploy",
     "federate",

@@ -88,7 +88,7 @@ def test_a_metric_of_your_own():
     def margin(model, rows):
         return jax.numpy.abs(rows.x @ model)
 
-    result = simulate(metrics={"margin": margin})
+    result = simulate(metrics={"margin": fl.Metric(margin, larger_is_better=True)})
     expected = np.mean([np.abs(x @ result.model).mean() for x in CLIENTS.x])
     np.testing.assert_allclose(result.final["margin"], expected, rtol=1e-5)
 
@@ -101,6 +101,7 @@ def test_a_metric_of_your_own():
         ({"precision": "half"}, "precision must be one of 'float32', 'float64'"),
         ({"metrics": ("accuracie",)}, "metrics must be among .*got 'accuracie'"),
         ({"metrics": ("gap",)}, "needs a known optimum"),
+        ({"metrics": {"own": len}}, "which way it should go.*fl.Metric.function, larger_is_better"),
         ({"optimum": np.zeros(7)}, "optimum must be a model or a vector of 3 numbers"),
         ({"devices": 99}, "devices must be a whole number from 1"),
         ({"algorithm": fl.algorithms.FedAvg(lr=0.1, cohort=9)}, "cohort must be"),

@@ -218,3 +218,12 @@ def test_options_are_checked():
     with raises(ParameterError, "digits", "no option 'length'", "no options"):
         load("digits", length=3)
     assert CATALOGUE["agnews"].copies[0].options == ("vocabulary", "length")
+
+
+def test_where_the_cache_is_off_nothing_is_downloaded_and_no_folder_made(folders, monkeypatch):
+    monkeypatch.setenv("FEDLOOM_CACHE", "off")
+    monkeypatch.chdir(folders)
+    file = File("toy/rows", (folders / "source" / "rows").as_uri(), "0" * 64)
+    with pytest.raises(MissingDataError, match=r"in the cache \(off\).*FEDLOOM_CACHE is off"):
+        locate(file)
+    assert not (folders / "off").exists()

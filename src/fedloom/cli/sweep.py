@@ -125,7 +125,7 @@ def _keep(found: Sweep, out: Path) -> None:
 
 def _ordered(found: Sweep) -> list[dict[str, Any]]:
     """The trials by method, the best first."""
-    sign = 1 if comparing.falls(found.metric) else -1
+    sign = -1 if found.larger_is_better else 1
     last = math.inf
 
     def rank(row: dict[str, Any]) -> tuple[str, float]:

@@ -11,6 +11,7 @@ import shutil
 import urllib.request
 from pathlib import Path
 
+from fedloom.cache import cache_folder
 from fedloom.data.packed import find, packing_of, sha256
 from fedloom.errors import DataError, MissingDataError
 from fedloom.files import write_file
@@ -35,11 +36,6 @@ def data_folder() -> Path | None:
     return Path(named).expanduser() if named else None
 
 
-def cache_folder() -> Path:
-    """Where downloads are kept: $FEDLOOM_CACHE/data, or ~/.cache/fedloom/data."""
-    return Path(os.environ.get("FEDLOOM_CACHE") or "~/.cache/fedloom").expanduser() / "data"
-
-
 def in_data_folder(file: File) -> Path | None:
     """The user's own copy of a file, if there is one."""
     folder = data_folder()
@@ -48,7 +44,9 @@ def in_data_folder(file: File) -> Path | None:
 
 def locate(file: File) -> Path:
     """The file on this machine, downloaded if need be."""
-    return in_data_folder(file) or find(cache_folder(), file.place) or _download(file)
+    cache = cache_folder("data")
+    cached = None if cache is None else find(cache, file.place)
+    return in_data_folder(file) or cached or _download(file, cache)
 
 
 def verify(file: File, path: Path) -> None:
@@ -76,7 +74,9 @@ def _check(file: File, path: Path, called: str, packing: str) -> None:
         )
 
 
-def _download(file: File) -> Path:
+def _download(file: File, cache: Path | None) -> Path:
+    if cache is None:
+        raise _missing(file, "Nothing is downloaded where FEDLOOM_CACHE is off.")
     if file.url is None:
         raise _missing(file, "It has no direct download.")
     if file.sha256 is None:
@@ -86,7 +86,7 @@ def _download(file: File) -> Path:
             f"is not downloaded.",
         )
     url, packing = file.url, packing_of(file.url)
-    path = cache_folder() / (file.place + packing)
+    path = cache / (file.place + packing)
 
     def fetch(temporary: Path) -> None:
         _stream(url, temporary)
@@ -116,9 +116,11 @@ def _stream(url: str, path: Path) -> None:
 def _missing(file: File, reason: str) -> MissingDataError:
     folder = data_folder()
     own = "FEDLOOM_DATA (not set)" if folder is None else f"FEDLOOM_DATA ({folder / file.place})"
+    cache = cache_folder("data")
+    cached = "off" if cache is None else cache / file.place
     advice = file.advice or "Get it by hand."
     return MissingDataError(
         f"{file.place} is not on this machine. It was looked for in {own} and in the cache "
-        f"({cache_folder() / file.place}), plain or as .gz, .bz2 or .xz. {reason} {advice} "
+        f"({cached}), plain or as .gz, .bz2 or .xz. {reason} {advice} "
         f"Then put it at {file.place} in a folder of yours, and set FEDLOOM_DATA to that folder."
     )

@@ -12,7 +12,7 @@ iterates, all of this is taken on them too, under names such as "average_accurac
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.engines.mapping import Plan, map_group
+from fedloom.engines.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.engines.smooth import smooth_part
 from fedloom.errors import ParameterError
 from fedloom.federation import Federation, Group
@@ -28,12 +29,10 @@ from fedloom.protocol import Algorithm
 
 Array = Any
 Tree = Any
-RowFunction = Callable[[Tree, Any], Array]  # (model, rows) -> a number for each row
 
 Raw = dict[str, Any]  # what was measured of one model
 MAIN = ""  # the prefix of the metrics of the model that the hub hands out
 
-NEED_OPTIMUM = ("gap", "relative_gap", "distance", "optimality")
 OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
 
 
@@ -42,37 +41,36 @@ class Wanted(NamedTuple):
 
     of_clients: tuple[str, ...]
     of_the_whole: tuple[str, ...]
-    own: tuple[tuple[str, RowFunction], ...]  # the user's own, as they were passed
+    own: tuple[tuple[str, Metric], ...]  # the user's own, as they were passed
 
     def at(self, problem: Problem) -> dict[str, Metric]:
         """The metrics of clients, as a problem defines them."""
-        known = {**problem.metrics(), **{name: Metric(fn, False) for name, fn in self.own}}
+        known = {**problem.metrics(), **dict(self.own)}
         return {name: known[name] for name in self.of_clients}
 
 
-class Optimum(NamedTuple):
-    """A known solution, for the gap of the objective and the distance to it."""
-
-    vector: np.ndarray
-    value: float
-    drop: float = math.nan  # how far the objective falls from the zero model to the optimum
-
-
 def choose(
-    names: Sequence[str] | Mapping[str, RowFunction] | None,
+    names: Sequence[str] | Mapping[str, Metric] | None,
     problem: Problem,
     has_optimum: bool,
     of_the_whole: tuple[str, ...] = OF_THE_WHOLE,
 ) -> Wanted:
     """Check the names of metrics; None stands for the problem's own."""
     own = tuple(names.items()) if isinstance(names, Mapping) else ()
+    for name, metric in own:
+        if not isinstance(metric, Metric):
+            raise ParameterError(
+                f"metrics must say of {name!r} which way it should go; got {metric!r}. "
+                f"Write metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}, or False."
+            )
     known = (*problem.metrics(), *(name for name, _ in own))
     chosen = tuple(names) if names is not None else known
     for name in chosen:
         if name not in (*known, *of_the_whole):
             raise ParameterError(
                 f"metrics must be among {', '.join((*known, *of_the_whole))}; got {name!r}. "
-                f"Choose one of these, or pass a function: metrics={{{name!r}: function}}."
+                f"Choose one of these, or pass one of your own: "
+                f"metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}."
             )
         if name in NEED_OPTIMUM and not has_optimum:
             raise ParameterError(
@@ -84,13 +82,6 @@ def choose(
         tuple(name for name in chosen if name not in known),
         own,
     )
-
-
-def larger_is_better(wanted: Wanted, problem: Problem) -> list[str]:
-    """Those of the metrics that should grow."""
-    known = {name: metric.larger_is_better for name, metric in wanted.at(problem).items()}
-    known |= {name: name == "auc" for name in wanted.of_the_whole}
-    return [name for name, larger in known.items() if larger]
 
 
 def whole_model(
@@ -211,15 +202,8 @@ def _summarise_model(
             row[name] = float(np.mean(vector == 0))
         elif name == "objective":
             row[name] = float(raw["objective"])
-        elif name == "gap" and optimum is not None:
-            row[name] = float(raw["objective"]) - optimum.value
-        elif name == "relative_gap" and optimum is not None:
-            row[name] = (float(raw["objective"]) - optimum.value) / optimum.drop
-        elif name == "distance" and optimum is not None:
-            row[name] = float(np.linalg.norm(vector - optimum.vector))
-        elif name == "optimality" and optimum is not None:
-            distance = np.linalg.norm(vector - optimum.vector)
-            row[name] = float(distance / np.linalg.norm(optimum.vector))
+        elif optimum is not None:
+            row[name] = optimum.measure(name, vector, raw.get("objective"))
     return row
 
 
@@ -277,9 +261,4 @@ def _members(group: Group) -> Any:
 def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:
     """A known solution with its objective."""
     value = jax.jit(objective, static_argnames=("plan", "dual"))
-
-    def at(model: Array) -> float:
-        return float(value(federation, model, plan=plan, dual=dual))
-
-    best = at(jnp.asarray(vector))
-    return Optimum(np.asarray(vector, float), best, at(jnp.zeros_like(vector)) - best)
+    return optimum_at(vector, lambda w: value(federation, w, plan=plan, dual=dual))

@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.engines import evaluation, shares
-from fedloom.engines.evaluation import NEED_OPTIMUM, Optimum, RowFunction, Wanted, auc
+from fedloom.engines.evaluation import Wanted, auc
 from fedloom.engines.mapping import Plan
+from fedloom.engines.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.federation import Federation
-from fedloom.problems.base import Problem
+from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 
 Array = Any
@@ -27,7 +28,7 @@ OF_THE_WHOLE = ("auc", "objective", "residual", "sparsity", *NEED_OPTIMUM)
 
 
 def choose(
-    names: Sequence[str] | Mapping[str, RowFunction] | None, problem: Problem, has_optimum: bool
+    names: Sequence[str] | Mapping[str, Metric] | None, problem: Problem, has_optimum: bool
 ) -> Wanted:
     """Check the names of metrics; None stands for the problem's own."""
     return evaluation.choose(names, problem, has_optimum, OF_THE_WHOLE)
@@ -103,23 +104,15 @@ def summarise(
         elif name not in NEED_OPTIMUM:
             row[name] = float(raw[name])
         elif optimum is not None:
-            gap = float(raw["objective"]) - optimum.value
-            distance = float(np.linalg.norm(np.asarray(raw["model"], float) - optimum.vector))
-            row[name] = {
-                "gap": gap,
-                "relative_gap": gap / optimum.drop,
-                "distance": distance,
-                "optimality": distance / float(np.linalg.norm(optimum.vector)),
-            }[name]
+            model = np.asarray(raw["model"], float)
+            row[name] = optimum.measure(name, model, float(raw["objective"]))
     return row
 
 
 def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:
     """A known solution with its objective, and how far it lies below that of the zero model."""
     value = jax.jit(objective)
-    w = jnp.asarray(vector)
-    best = float(value(federation, w))
-    return Optimum(np.asarray(vector, float), best, float(value(federation, 0 * w)) - best)
+    return optimum_at(vector, lambda w: value(federation, w))
 
 
 def objective(federation: Federation, vector: Array) -> Array:

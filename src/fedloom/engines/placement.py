@@ -1,13 +1,12 @@
 """Where a simulation's arrays lie, how its clients are mapped, where its programs are kept."""
 
 import contextlib
-import os
-from pathlib import Path
 from typing import Any
 
 import jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from fedloom.cache import cache_folder
 from fedloom.engines.mapping import Plan
 from fedloom.errors import ParameterError
 from fedloom.federation import Federation
@@ -53,11 +52,10 @@ def keep_compiled_programs() -> None:
 
     A cache directory that the user has set stays; FEDLOOM_CACHE names another, or "off".
     """
-    wish = os.environ.get("FEDLOOM_CACHE", str(Path.home() / ".cache" / "fedloom"))
-    if getattr(jax.config, "jax_compilation_cache_dir", None) or wish == "off":
+    folder = cache_folder("programs")
+    if getattr(jax.config, "jax_compilation_cache_dir", None) or folder is None:
         return
     with contextlib.suppress(OSError):
-        folder = Path(wish) / "programs"
         folder.mkdir(parents=True, exist_ok=True)
         jax.config.update("jax_compilation_cache_dir", str(folder))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)

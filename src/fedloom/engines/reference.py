@@ -5,8 +5,14 @@ weights of clients, in double precision and with full gradients. In a saddle pro
 maximised out exactly, and the rest is the same. Small models are solved by a
 proximal Newton method, which ends at rounding in a dozen steps; larger ones by accelerated proximal
 gradients with restarts.
+
+Whether it is the only solution is found out as well: where the smooth part is flat in some
+direction, the solver starts once more from a point in that direction, and comes back if the
+regulariser leaves it no other place.
 """
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,6 +32,8 @@ from fedloom.problems.vertical import Vertical
 Array = Any
 Tree = Any
 _NEWTON_LIMIT = 600  # dimension up to which a Hessian is formed
+_FLAT = 1e-12  # share of the largest curvature below which there is none
+_SAME = 1e-5  # relative distance up to which two solutions are one
 _PLAN = Plan(None, None)
 
 
@@ -36,6 +44,7 @@ class Reference(NamedTuple):
     vector: np.ndarray
     value: float  # of the objective
     residual: float  # |w - prox_g(w - grad)|, largest entry
+    unique: bool  # False: there are others with the same value, so a distance to it says little
 
 
 def reference(
@@ -62,9 +71,10 @@ def reference(
     check("reference", "dual", dual, one_of("shared", "separate"))
     with jax.enable_x64(True):
         federation = assemble(problem, clients, None, "float64")
-        w, value, distance = jax.jit(_solve, static_argnames=("dual", "tolerance", "iterations"))(
-            federation, dual=dual, tolerance=tolerance, iterations=iterations
+        solve = functools.partial(
+            _solve, federation, dual=dual, tolerance=tolerance, iterations=iterations
         )
+        w, value, distance = solve(federation.fed.init_model(jax.random.key(0)))
         residual = float(distance)
         if not residual <= 100 * tolerance * (1 + float(jnp.abs(w).max())):
             raise FedloomError(
@@ -72,11 +82,48 @@ def reference(
                 f"tolerance {tolerance:.2g}. Add l2 to the problem, or raise the tolerance."
             )
         arrays = jax.tree.map(np.asarray, federation.fed.layout.unravel(w))
-        return Reference(arrays, np.asarray(w), float(value), residual)
+        flat = _flat_direction(federation, w, dual)
+        unique = flat is None or _same(w, solve(w + flat)[0])
+        return Reference(arrays, np.asarray(w), float(value), residual, unique)
 
 
+def _flat_direction(federation: Federation, w: Array, dual: str) -> np.ndarray | None:
+    """A direction in which the smooth part may not bend at w, as long as w; None: it bends in all.
+
+    The l2 penalty bends it in all directions but those of the biases.
+    """
+    fed: Any = federation.fed
+    bends = np.repeat(
+        [bool(fed.problem.l2 > 0) and name != "bias" for name in fed.layout.names],
+        [math.prod(shape) for shape in fed.layout.shapes],
+    )
+    free = np.flatnonzero(~bends)
+    direction = np.zeros(fed.layout.size)
+    rng = np.random.default_rng(0)
+    if len(free) > _NEWTON_LIMIT:  # too many to look for one
+        direction[free] = rng.normal(size=len(free))
+    elif len(free):
+        curvatures, axes = np.linalg.eigh(_curvature(federation, w, free, dual=dual))
+        flat = axes[:, curvatures <= _FLAT * max(curvatures[-1], _FLAT)]
+        direction[free] = flat @ rng.normal(size=flat.shape[1])
+    length = np.linalg.norm(direction)
+    return direction * max(1.0, float(jnp.linalg.norm(w))) / length if length > 0 else None
+
+
+@functools.partial(jax.jit, static_argnames="dual")
+def _curvature(federation: Federation, w: Array, free: Array, dual: str) -> Array:
+    """The Hessian of the smooth part in some of the coordinates."""
+    smooth = smooth_part(federation, _PLAN, dual)
+    return jax.hessian(lambda part: smooth(w.at[free].set(part)))(w[free])
+
+
+def _same(w: Array, other: Array) -> bool:
+    return float(jnp.abs(w - other).max()) <= _SAME * (1 + float(jnp.abs(w).max()))
+
+
+@functools.partial(jax.jit, static_argnames=("dual", "tolerance", "iterations"))
 def _solve(
-    federation: Federation, dual: str, tolerance: float, iterations: int
+    federation: Federation, start: Array, dual: str, tolerance: float, iterations: int
 ) -> tuple[Array, Array, Array]:
     """A solution, its objective and its residual."""
     fed: Any = federation.fed
@@ -86,7 +133,6 @@ def _solve(
     rows = len(fed.labels) if summed else 1
     smooth = lambda w: whole(w) / rows  # noqa: E731
     prox = lambda v, step: fed.prox(v, step / rows)  # noqa: E731
-    start = fed.init_model(jax.random.key(0))
     if fed.layout.size <= _NEWTON_LIMIT:
         w = _proximal_newton(smooth, prox, start, tolerance)
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from fedloom.engines import wire
+from fedloom.engines import directions, wire
 from fedloom.errors import DataError
 from fedloom.files import write_bytes, write_folder, write_text
 
@@ -77,6 +77,10 @@ class Result:
     def final(self) -> dict[str, float]:
         """The last row of the history."""
         return self.rows[-1]
+
+    def larger_is_better(self, column: str) -> bool:
+        """Whether a column of the history should grow, as its metric says."""
+        return directions.grows(column, self.about.get("larger_is_better", ()))
 
     def plot(
         self, *metrics: str, against: str = "round", log: bool = False, title: str = ""

@@ -4,6 +4,7 @@ import copy
 import functools
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,15 +14,16 @@ import numpy as np
 
 from fedloom.data import holdings
 from fedloom.data.parties import Holders, Parties
-from fedloom.engines import block, evaluation, joint, keys, privacy, wire
+from fedloom.engines import block, directions, evaluation, joint, keys, privacy, wire
 from fedloom.engines.block import State
+from fedloom.engines.optimum import TO_A_POINT, Optimum
 from fedloom.engines.placement import SMALL_MODEL, place, plan_for
 from fedloom.engines.progress import Progress
 from fedloom.engines.reference import Reference
 from fedloom.engines.result import Result, to_host
 from fedloom.errors import DivergedError, ParameterError
 from fedloom.federation import assemble
-from fedloom.problems.base import Problem
+from fedloom.problems.base import Metric, Problem
 from fedloom.problems.regularisers import Zero, is_constraint
 from fedloom.protocol import Algorithm
 
@@ -40,7 +42,7 @@ class Simulation:
         clients: Holders,
         batch_size: int | None,
         seed: int,
-        metrics: Sequence[str] | Mapping[str, evaluation.RowFunction] | None,
+        metrics: Sequence[str] | Mapping[str, Metric] | None,
         precision: str,
         devices: int | None,
     ):
@@ -88,11 +90,11 @@ class Simulation:
         self.wanted: evaluation.Wanted = self.measuring.choose(
             self.metrics, fed.problem, optimum is not None
         )
-        self.about["larger_is_better"] = evaluation.larger_is_better(self.wanted, fed.problem)
-        self.optimum: evaluation.Optimum | None = None
+        self.optimum: Optimum | None = None
         if optimum is None:
             return
         if isinstance(optimum, Reference):
+            self._warn_if_not_unique(optimum)
             optimum = optimum.vector
         vector = optimum if np.ndim(optimum) == 1 else fed.layout.ravel(optimum)
         if np.shape(vector) != (fed.layout.size,):
@@ -104,6 +106,17 @@ class Simulation:
         self.optimum = self.measuring.optimum_of(
             self.federation, np.asarray(vector), self.plan, dual
         )
+        self.optimum.check(self.wanted.of_the_whole)
+
+    def _warn_if_not_unique(self, found: Reference) -> None:
+        misleading = [name for name in TO_A_POINT if name in self.wanted.of_the_whole]
+        if misleading and not found.unique:
+            self.about["optimum"] = "not unique"
+            warnings.warn(
+                f"the solution of this problem is not unique, so {' and '.join(misleading)} are "
+                f"those to one of many solutions. Use 'gap', or add l2 to the problem.",
+                stacklevel=4,
+            )
 
     def start(self, resume: Result | None, rounds: int, eval_every: int) -> None:
         """Make the first state, or take over that of an earlier run."""
@@ -208,9 +221,14 @@ class Simulation:
                 "bytes_down": self.bytes_down,
                 "bytes_up": self.bytes_up,
                 "seconds": self.seconds,
+                "larger_is_better": self._growing(),
             },
             holdings=holdings.columns(self.clients),
         )
+
+    def _growing(self) -> list[str]:
+        known = directions.of_metrics(self.metrics, self.federation.fed.problem)
+        return directions.growing(self.rows[-1], known)
 
     def _advance(self, stop: int) -> Tree:
         """Run to round `stop`, or to the last one whose iterates are finite."""

@@ -6,13 +6,12 @@ from typing import Any
 import jax
 
 from fedloom.data.parties import Holders
-from fedloom.engines import evaluation
 from fedloom.engines.placement import keep_compiled_programs
 from fedloom.engines.progress import Progress, progress_for
 from fedloom.engines.result import Result
 from fedloom.engines.simulation import Simulation
 from fedloom.parameters import Rule, at_least, at_least_zero, check, one_of
-from fedloom.problems.base import Problem
+from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 
 
@@ -25,7 +24,7 @@ def simulate(
     batch_size: int | None = 32,
     seed: int = 0,
     eval_every: int = 10,
-    metrics: Sequence[str] | Mapping[str, evaluation.RowFunction] | None = None,
+    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
     precision: str = "float32",
     optimum: Any = None,
     resume: Result | None = None,
@@ -45,11 +44,10 @@ def simulate(
         rounds: How many rounds.
         batch_size: Rows in a stochastic gradient, drawn without replacement; None: full gradients.
             Vertical methods always use all rows.
-            Vertical methods always use all rows.
         seed: The same seed gives the same bits.
         eval_every: Rounds between two evaluations.
-        metrics: Names, or a mapping from a name to a function `(model, rows)` that returns a number
-            for each row; None: the problem's own.
+        metrics: Names, or a mapping from a name to `fl.Metric(function, larger_is_better=...)`,
+            where `function(model, rows)` returns a number for each row; None: the problem's own.
         precision: "float32" or "float64".
         optimum: A known solution (from `fl.reference`, a model, or its vector), for the metrics
             "gap", "distance" and "optimality".

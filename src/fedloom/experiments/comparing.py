@@ -22,7 +22,6 @@ from fedloom.protocol import Algorithm
 from fedloom.reports import curves, notebook
 from fedloom.reports.picture import Picture
 
-_SMALLER_IS_BETTER = ("loss", "objective", "gap", "distance", "optimality", "residual")
 _ALWAYS = ("round", "seconds", "bytes_up", "bytes_down", "epsilon")
 Watch = Callable[[str, int], Progress | bool | None]
 
@@ -163,12 +162,8 @@ def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -
         )
 
 
-def falls(metric: str) -> bool:
-    """Whether a smaller value of the metric is the better one."""
-    return not set(metric.split("_")).isdisjoint(_SMALLER_IS_BETTER)
-
-
 def _reached(run: Result, metric: str, target: float) -> dict[str, float] | None:
     """The first evaluation at which the metric is as good as the target."""
-    good = (lambda v: v <= target) if falls(metric) else (lambda v: v >= target)
+    larger = run.larger_is_better(metric)
+    good = (lambda v: v >= target) if larger else (lambda v: v <= target)
     return next((row for row in run.rows if metric in row and good(row[metric])), None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.data.parties import Holders
-from fedloom.engines.evaluation import NEED_OPTIMUM
+from fedloom.engines.optimum import NEED_OPTIMUM
 from fedloom.engines.reference import reference
 from fedloom.engines.result import Result
 from fedloom.errors import DivergedError, FedloomError, SettingsError

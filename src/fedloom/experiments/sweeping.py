@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from fedloom.data.parties import Holders
 from fedloom.data.validation import hold_out
+from fedloom.engines import directions
 from fedloom.engines.many import Job, simulate_many
 from fedloom.engines.result import Result
 from fedloom.experiments import searching
-from fedloom.experiments.comparing import check_metric, falls
+from fedloom.experiments.comparing import check_metric
 from fedloom.experiments.searching import Setting, Values
 from fedloom.files import write_text
 from fedloom.problems.base import Problem
@@ -47,6 +48,7 @@ class Sweep(NamedTuple):
     rows: list[dict[str, Any]]  # one for each setting: method, values, metric, spread, rounds
     best: dict[str, Trial]
     metric: str
+    larger_is_better: bool  # which way the metric should go
 
 
 def sweep(
@@ -90,6 +92,8 @@ def sweep(
     held_out = hold_out(clients, validation, search_seed)
     judged = metric or next(iter(options.get("metrics") or problem.metrics()))
     check_metric(judged, options.get("metrics"), problem)
+    known = directions.of_metrics(options.get("metrics"), problem)
+    larger = directions.larger_is_better(judged, known)
     waiting = _trials(algorithms, problem, over, search, trials, search_seed)
     scores = _Scores(
         judged, held_out, tuple(seeds), options, None if out is None else Path(out), tried
@@ -100,11 +104,11 @@ def sweep(
         values = scores.of(waiting, max(1, rounds // share))
         for trial in waiting:
             rows[trial.label] = _row(trial, values[trial.label], judged, max(1, rounds // share))
-        ranked = sorted(waiting, key=lambda trial: _rank(values[trial.label], judged))
+        ranked = sorted(waiting, key=lambda trial: _rank(values[trial.label], larger))
         if share > 1:
             waiting = [t for name in algorithms for t in _better_half(ranked, name)]
     best = {name: next(t for t in ranked if t.method == name) for name in algorithms}
-    return Sweep(list(rows.values()), best, judged)
+    return Sweep(list(rows.values()), best, judged, larger)
 
 
 class _Scores:
@@ -195,12 +199,12 @@ def _better_half(ranked: list[Trial], name: str) -> list[Trial]:
     return own[: math.ceil(len(own) / 2)]
 
 
-def _rank(values: list[float], metric: str) -> float:
+def _rank(values: list[float], larger_is_better: bool) -> float:
     """Smaller is better; a setting that diverged comes last."""
     mean = statistics.fmean(values)
     if math.isnan(mean):
         return math.inf
-    return mean if falls(metric) else -mean
+    return -mean if larger_is_better else mean
 
 
 def _row(trial: Trial, values: list[float], metric: str, rounds: int) -> dict[str, Any]:

@@ -18,6 +18,18 @@ from fedloom import draws
 from fedloom.parameters import Rule, at_least, flag, param, parametrised
 from fedloom.protocol import payload_bytes
 
+__all__ = [
+    "Biased",
+    "Compressor",
+    "Identity",
+    "LowRank",
+    "Natural",
+    "RandK",
+    "RandomRounding",
+    "TopK",
+    "Unbiased",
+]
+
 Array = Any
 Message = Any
 PER_CENT = Rule(

@@ -21,7 +21,7 @@ Tree = Any
 
 
 class Metric(NamedTuple):
-    """A number for each row, averaged over a client's rows."""
+    """A number for each row, averaged over a client's rows, and which way it should go."""
 
     of_rows: Callable[[Tree, Rows], Array]
     larger_is_better: bool

@@ -3,8 +3,6 @@
 import math
 from collections.abc import Iterable
 
-from fedloom.engines.result import Result
-
 COSTS = ("round", "bytes_up", "bytes_down", "seconds", "sites")  # what a run took
 LOGARITHMIC = ("gap", "relative_gap", "residual", "distance", "optimality")  # 0 is the solution
 _PARTS = {
@@ -13,7 +11,6 @@ _PARTS = {
     "best10": "best tenth of the clients",
 }
 _SPELT = {"auc": "AUC"}
-_COMMON = ("accuracy", "auc")
 
 
 def label(column: str) -> str:
@@ -24,20 +21,9 @@ def label(column: str) -> str:
     return _SPELT.get(column, column.replace("_", " ").capitalize())
 
 
-def base(column: str) -> str:
-    """The metric of a column: "accuracy" of "accuracy_worst"."""
-    head, _, part = column.rpartition("_")
-    return head if part in (*_PARTS, "std") else column
-
-
 def metrics(columns: Iterable[str]) -> list[str]:
     """The columns that say how good a model is."""
     return [name for name in columns if name not in COSTS and not name.endswith("_std")]
-
-
-def larger_is_better(column: str, runs: Iterable[Result]) -> bool:
-    """Whether a metric should grow: as the runs say, or by the names that are common."""
-    return any(base(column) in run.about.get("larger_is_better", _COMMON) for run in runs)
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from fedloom.data import holdings
 from fedloom.data.clients import Clients
+from fedloom.engines.directions import base
 from fedloom.engines.result import Result
 from fedloom.reports import labels
 from fedloom.reports.picture import Picture
@@ -23,7 +24,7 @@ def metric_rows(result: Result) -> list[dict[str, Any]]:
     final = result.final
     parts = {"mean": "", "worst client": "_worst", "worst tenth": "_worst10",
              "best tenth": "_best10", "deviation": "_std"}  # fmt: skip
-    bases = [name for name in labels.metrics(final) if name == labels.base(name)]
+    bases = [name for name in labels.metrics(final) if name == base(name)]
     return [
         {"metric": labels.label(name)}
         | {part: final.get(name + suffix) for part, suffix in parts.items()}

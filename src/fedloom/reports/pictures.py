@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from fedloom.engines.directions import base
 from fedloom.reports import labels
 from fedloom.reports.curves import curves
 from fedloom.reports.reading import Study
@@ -16,7 +17,7 @@ def draw(studies: list[Study], folder: Path) -> Iterator[Path]:
         for metric in labels.metrics(study.columns):
             for suffix in ("png", "svg"):
                 path = folder / f"{prefix}{_slug(metric)}.{suffix}"
-                log = labels.base(metric) in labels.LOGARITHMIC
+                log = base(metric) in labels.LOGARITHMIC
                 curves(study.methods, path, metrics=(metric,), log=log)
                 yield path
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from fedloom.engines.directions import base
 from fedloom.engines.result import Result
 from fedloom.reports import labels
 from fedloom.reports.reading import Study
@@ -50,7 +51,7 @@ def _curves(study: Study, columns: Sequence[str]) -> Data | None:
         return None
     return {
         "metrics": [
-            {"name": n, "label": labels.label(n), "log": labels.base(n) in labels.LOGARITHMIC}
+            {"name": n, "label": labels.label(n), "log": base(n) in labels.LOGARITHMIC}
             for n in columns
         ],
         "series": [_series(name, runs, columns) for name, runs in study.methods.items()],

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedloom.engines.directions import base
 from fedloom.engines.result import Result
 from fedloom.reports import labels
 from fedloom.reports.reading import Study
@@ -57,7 +58,7 @@ def _columns(study: Study) -> list[str]:
     names = [
         name
         for name in labels.metrics(study.columns)
-        if name == labels.base(name) or name.endswith("_worst")
+        if name == base(name) or name.endswith("_worst")
     ]
     names.sort(key=lambda name: not all(name in run.final for run in study.runs))
     return names[:_MOST_METRICS]
@@ -72,7 +73,7 @@ def _best(study: Study, column: str, values: list[list[float]]) -> set[int]:
     """Which methods show the best value; none where there is nothing to choose from."""
     if len(values) < 2 or column == "sparsity":
         return set()
-    sign = 1 if labels.larger_is_better(column, study.runs) else -1
+    sign = 1 if any(run.larger_is_better(column) for run in study.runs) else -1
     means = [statistics.fmean(entry) for entry in values]
     known = [sign * mean for mean in means if mean == mean]
     if len(known) < 2:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedloom.algorithms.wrappers.private import sealed
 from fedloom.data import holdings
-from fedloom.engines import wire
+from fedloom.engines import directions, wire
 from fedloom.engines.block import State
 from fedloom.engines.flare.all_columns import AllColumns
 from fedloom.engines.flare.all_rows import AllRows
@@ -260,6 +260,8 @@ class Conductor:
 
     def _result(self, status: str) -> Result:
         hub, run = self._hub, self.settings.run.options()
+        known = directions.of_metrics(run["metrics"], self.settings.problem)
+        columns = self.progress.rows[-1] if self.progress.rows else ()
         return Result(
             model=to_host(self.all.model(hub)),
             state=State(np.int64(hub.round), to_host(hub.state), ()),
@@ -278,6 +280,7 @@ class Conductor:
                 "engine": "federation",
                 "run": self.job.run,
                 "notes": self.notes,
+                "larger_is_better": directions.growing(columns, known),
                 **self.all.about,
             },
             holdings=holdings.columns(self.holders),

@@ -1,0 +1,71 @@
+"""What `fl.reference` says of its solution, and what is measured against it."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom.errors import ParameterError
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(40, 3))
+TWICE = np.c_[X, X[:, 0]]  # the last column says what the first one says
+Y = (X[:, 0] + RNG.normal(size=40) > 0).astype(int)
+L1, ElasticNet = fl.problems.L1, fl.problems.ElasticNet
+
+
+def clients(x):
+    return fl.data.from_arrays([(x[:15], Y[:15]), (x[15:], Y[15:])])
+
+
+@pytest.mark.parametrize(
+    "problem,x,unique",
+    [
+        (fl.problems.Logistic(), X, True),
+        (fl.problems.Logistic(), TWICE, False),
+        (fl.problems.Logistic(l2=0.1), TWICE, True),
+        (fl.problems.Logistic(regulariser=L1(0.02)), TWICE, False),
+        (fl.problems.Logistic(regulariser=ElasticNet(0.02, 0.1)), TWICE, True),
+        (fl.problems.Multinomial(l2=0.1, intercept=True), X, False),  # all biases may shift
+    ],
+)
+def test_whether_the_solution_is_the_only_one_is_found_out(problem, x, unique):
+    assert fl.reference(problem, clients(x)).unique == unique
+
+
+def test_more_coordinates_than_a_hessian_is_formed_for():
+    wide = RNG.normal(size=(40, 601))
+    assert not fl.reference(fl.problems.LeastSquares(), clients(wide), tolerance=1e-9).unique
+    assert fl.reference(fl.problems.LeastSquares(l2=1.0), clients(wide), tolerance=1e-9).unique
+
+
+def run(metric, problem, x):
+    found = fl.reference(problem, clients(x))
+    method = fl.algorithms.DecoupledProx(lr=0.5)
+    return fl.simulate(
+        method, problem, clients(x), rounds=2, metrics=(metric,), optimum=found, precision="float64"
+    )
+
+
+@pytest.mark.parametrize("metric", ["distance", "optimality"])
+def test_a_distance_to_one_of_many_solutions_warns(metric):
+    problem = fl.problems.Logistic(regulariser=L1(0.02))
+    with pytest.warns(UserWarning, match=f"not unique, so {metric} .* Use 'gap'"):
+        result = run(metric, problem, TWICE)
+    assert result.about["optimum"] == "not unique"
+
+
+def test_a_gap_and_a_unique_solution_do_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "optimum" not in run("distance", fl.problems.Logistic(l2=0.1), X).about
+        run("gap", fl.problems.Logistic(regulariser=L1(0.02)), TWICE)
+
+
+@pytest.mark.parametrize("metric,plain", [("optimality", "distance"), ("relative_gap", "gap")])
+def test_where_the_zero_model_is_the_optimum_nothing_is_relative_to_it(metric, plain):
+    strong = fl.problems.Logistic(regulariser=L1(10.0))
+    with pytest.raises(ParameterError, match=f"{metric}.* relative to the zero model.*{plain}"):
+        run(metric, strong, X)
+    assert np.isfinite(run(plain, strong, X).final[plain])
