@@ -1,7 +1,7 @@
 """`fedloom`: the entry point, and what its exit status means.
 
 0  done
-1  ran, but failed: the iterates diverged
+1  ran, but failed: the iterates diverged, or the doctor found a fault
 2  misuse: an error in the command, the settings or the data, which the user can mend
 130  interrupted with Ctrl-C; what was done is kept
 """
@@ -14,6 +14,7 @@ import fedloom
 from fedloom.cli import (
     compare,
     demo,
+    doctor,
     explain,
     listing,
     predict,
@@ -31,6 +32,7 @@ from fedloom.errors import DivergedError, FedloomError
 
 _VERBS = (
     *(run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo),
+    doctor,
     *(provision, serve, submit, try_federation),
 )
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130

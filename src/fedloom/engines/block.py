@@ -134,17 +134,3 @@ def _finite(tree: Tree) -> Array:
         if jnp.issubdtype(leaf.dtype, jnp.floating)
     ]
     return functools.reduce(jnp.logical_and, flags, jnp.array(True))
-
-
-_SEQUENTIAL_KERNELS = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
-
-
-@functools.cache
-def compiled(function: Any, small_steps: bool) -> Any:
-    """`function` compiled, with the plan static.
-
-    Where steps are small, XLA's splitting of every kernel over CPU threads costs more than it
-    gains: with it, a round of logistic regression over twenty clients took 1.5 times as long.
-    """
-    options = _SEQUENTIAL_KERNELS if small_steps and jax.default_backend() == "cpu" else None
-    return jax.jit(function, static_argnames="plan", compiler_options=options)

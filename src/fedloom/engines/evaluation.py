@@ -15,10 +15,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.engines.compiling import compiled
 from fedloom.engines.mapping import Plan, map_group
 from fedloom.engines.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.engines.smooth import smooth_part
@@ -260,5 +260,5 @@ def _members(group: Group) -> Any:
 
 def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:
     """A known solution with its objective."""
-    value = jax.jit(objective, static_argnames=("plan", "dual"))
+    value = compiled(objective, "plan", "dual")
     return optimum_at(vector, lambda w: value(federation, w, plan=plan, dual=dual))

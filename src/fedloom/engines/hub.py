@@ -5,7 +5,6 @@ hub plays the method's generator between exchanges, checks every reply against w
 goes on with those that arrived. A reply that is not what it should be costs that reply only.
 """
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.engines import keys, wire
+from fedloom.engines.compiling import reproducible
 from fedloom.engines.schema import Expected, Schema
 from fedloom.errors import DivergedError, FederationError, NotFiniteError, WireError
 from fedloom.federation import Fed
@@ -60,7 +60,7 @@ class Ended:
     info: Tree
 
 
-@functools.partial(jax.jit, static_argnames="stage")
+@reproducible("stage")
 def next_step(
     algorithm: Algorithm, hub: Tree, fed: Fed, key: Array, answers: tuple[Any, ...], stage: str
 ) -> Ask | Ended:

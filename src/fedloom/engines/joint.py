@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.engines import evaluation, shares
+from fedloom.engines.compiling import compiled
 from fedloom.engines.evaluation import Wanted, auc
 from fedloom.engines.mapping import Plan
 from fedloom.engines.optimum import NEED_OPTIMUM, Optimum, optimum_at
@@ -111,7 +112,7 @@ def summarise(
 
 def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:
     """A known solution with its objective, and how far it lies below that of the zero model."""
-    value = jax.jit(objective)
+    value = compiled(objective)
     return optimum_at(vector, lambda w: value(federation, w))
 
 

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.data.parties import Holders
+from fedloom.engines.compiling import reproducible
 from fedloom.engines.mapping import Plan
 from fedloom.engines.smooth import smooth_part
 from fedloom.errors import FedloomError
@@ -110,7 +111,7 @@ def _flat_direction(federation: Federation, w: Array, dual: str) -> np.ndarray |
     return direction * max(1.0, float(jnp.linalg.norm(w))) / length if length > 0 else None
 
 
-@functools.partial(jax.jit, static_argnames="dual")
+@reproducible("dual")
 def _curvature(federation: Federation, w: Array, free: Array, dual: str) -> Array:
     """The Hessian of the smooth part in some of the coordinates."""
     smooth = smooth_part(federation, _PLAN, dual)
@@ -121,7 +122,7 @@ def _same(w: Array, other: Array) -> bool:
     return float(jnp.abs(w - other).max()) <= _SAME * (1 + float(jnp.abs(w).max()))
 
 
-@functools.partial(jax.jit, static_argnames=("dual", "tolerance", "iterations"))
+@reproducible("dual", "tolerance", "iterations")
 def _solve(
     federation: Federation, start: Array, dual: str, tolerance: float, iterations: int
 ) -> tuple[Array, Array, Array]:

@@ -16,6 +16,7 @@ from fedloom.data import holdings
 from fedloom.data.parties import Holders, Parties
 from fedloom.engines import block, directions, evaluation, joint, keys, privacy, wire
 from fedloom.engines.block import State
+from fedloom.engines.compiling import compiled
 from fedloom.engines.optimum import TO_A_POINT, Optimum
 from fedloom.engines.placement import SMALL_MODEL, place, plan_for
 from fedloom.engines.progress import Progress
@@ -45,6 +46,7 @@ class Simulation:
         metrics: Sequence[str] | Mapping[str, Metric] | None,
         precision: str,
         devices: int | None,
+        deterministic: bool = True,
     ):
         self.algorithm = algorithm
         self.clients = clients
@@ -55,11 +57,14 @@ class Simulation:
         self.plan = plan_for(federation, devices)
         self.federation = place(federation, self.plan)
         small = federation.fed.layout.size < SMALL_MODEL
-        self._rounds = block.compiled(block.rounds, small)
-        self._opening = block.compiled(block.opening, small)
+        how = {"small_steps": small, "deterministic": deterministic}
+        self._rounds = compiled(block.rounds, "plan", **how)
+        self._opening = compiled(block.opening, "plan", **how)
         # A vertical federation has a model only together, so its metrics are taken together.
         self.measuring: Any = joint if problem.kind == "vertical" else evaluation
-        self._measure = jax.jit(self.measuring.measure, static_argnames=("plan", "wanted"))
+        self._measure = compiled(
+            self.measuring.measure, "plan", "wanted", deterministic=deterministic
+        )
         self.on_evaluation: Callable[[dict[str, float]], None] | None = None
         self.rows: list[dict[str, float]] = []
         self.info: list[Tree] = []
@@ -74,6 +79,7 @@ class Simulation:
             "batch_size": batch_size,
             "seed": seed,
             "precision": precision,
+            "deterministic": deterministic,
             **privacy.statement(algorithm),
         }
         if problem.kind == "saddle":

@@ -10,7 +10,7 @@ from fedloom.engines.placement import keep_compiled_programs
 from fedloom.engines.progress import Progress, progress_for
 from fedloom.engines.result import Result
 from fedloom.engines.simulation import Simulation
-from fedloom.parameters import Rule, at_least, at_least_zero, check, one_of
+from fedloom.parameters import Rule, at_least, at_least_zero, check, flag, one_of
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 
@@ -31,6 +31,7 @@ def simulate(
     checkpoint: Callable[[Result], None] | None = None,
     checkpoint_seconds: float = 10.0,
     devices: int | None = None,
+    deterministic: bool = True,
     progress: bool | Progress | None = None,
     on_evaluation: Callable[[dict[str, float]], None] | None = None,
 ) -> Result:
@@ -56,6 +57,10 @@ def simulate(
         checkpoint: Called now and then with the result so far, from which a run can resume.
         checkpoint_seconds: The time between two such calls, if rounds are not longer.
         devices: Over how many local devices the cohort is divided; None: all there are.
+        deterministic: Whether a GPU may use only programs that give the same bits whenever they are
+            compiled. False is quicker there (by 1.2 to 1.6 times on an H200) but the same seed then
+            gives the same bits only while the compiled program is in the cache. A CPU always gives
+            the same bits.
         progress: Whether to show a bar; None: where standard error is a terminal.
         on_evaluation: Called with the new row of the history after each evaluation.
 
@@ -71,10 +76,21 @@ def simulate(
     check("simulate", "seed", seed, _seed)
     check("simulate", "eval_every", eval_every, at_least(1))
     check("simulate", "precision", precision, one_of("float32", "float64"))
+    check("simulate", "deterministic", deterministic, flag)
     check("simulate", "checkpoint_seconds", checkpoint_seconds, at_least_zero)
     keep_compiled_programs()
     with jax.enable_x64(precision == "float64"):
-        run = Simulation(algorithm, problem, clients, batch_size, seed, metrics, precision, devices)
+        run = Simulation(
+            algorithm,
+            problem,
+            clients,
+            batch_size,
+            seed,
+            metrics,
+            precision,
+            devices,
+            deterministic,
+        )
         run.on_evaluation = on_evaluation
         run.know(optimum)
         run.start(resume, rounds, eval_every)

@@ -7,12 +7,12 @@ back to the state that the letter names, and nothing is lost or done twice.
 """
 
 import dataclasses
-import functools
 from typing import Any, Protocol
 
 import jax
 
 from fedloom.engines import keys, wire
+from fedloom.engines.compiling import reproducible
 from fedloom.engines.hub import FIRST, Letter, Tag
 from fedloom.engines.schema import Expected, Schema
 from fedloom.errors import StaleStateError, WireError
@@ -36,12 +36,12 @@ class Shelf(Protocol):
         """Forget one."""
 
 
-@jax.jit
+@reproducible()
 def _first_client(algorithm: Algorithm, group: Group | Party, key: Array) -> Tree:
     return algorithm.init_client(group.objective(0), key)
 
 
-@functools.partial(jax.jit, static_argnames="method")
+@reproducible("method")
 def _perform(
     algorithm: Algorithm, group: Group | Party, state: Tree, message: Tree, key: Array, method: str
 ) -> tuple[Tree, Tree]:

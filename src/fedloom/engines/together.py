@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from fedloom.data.parties import Holders
 from fedloom.engines import block
+from fedloom.engines.compiling import compiled
 from fedloom.engines.mapping import Plan
 from fedloom.engines.result import Result
 from fedloom.engines.simulation import Simulation
@@ -32,16 +33,19 @@ def simulate_together(
     metrics: Sequence[str] | None = None,
     precision: str = "float32",
     optimum: Any = None,
+    deterministic: bool = True,
 ) -> list[Result]:
     """The results of runs given as pairs of a method and a seed; a diverged one ends early."""
     with jax.enable_x64(precision == "float64"):
         algorithm, seed = runs[0]
-        first = Simulation(algorithm, problem, clients, batch_size, seed, metrics, precision, 1)
+        first = Simulation(
+            algorithm, problem, clients, batch_size, seed, metrics, precision, 1, deterministic
+        )
         first.know(optimum)
         all_runs = [first, *(first.sibling(*run) for run in runs[1:])]
         for run in all_runs:
             run.start(None, rounds, eval_every)
-        advance = jax.jit(_advance, static_argnames="plan")
+        advance = compiled(_advance, "plan", deterministic=deterministic)
         for done in range(0, rounds, eval_every):
             stop = min(rounds, done + eval_every)
             outcome = advance(

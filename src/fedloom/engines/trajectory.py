@@ -1,6 +1,5 @@
 """Every state of a short run, for diagnostics that look at more than the last one."""
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +8,7 @@ import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.engines import block, keys
+from fedloom.engines.compiling import reproducible
 from fedloom.engines.mapping import Plan
 from fedloom.engines.result import to_host
 from fedloom.federation import Federation, assemble
@@ -47,7 +47,7 @@ def trajectory(
         return Trajectory(federation, models, hub, states, info)
 
 
-@functools.partial(jax.jit, static_argnames="rounds")
+@reproducible("rounds")
 def _play(algorithm: Algorithm, federation: Federation, root: Array, rounds: int) -> Tree:
     fed = federation.fed
     hub, clients, _ = block.opening(algorithm, federation, root, _PLAN)

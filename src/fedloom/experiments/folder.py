@@ -32,7 +32,7 @@ from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
 _PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
-_SAME = ("algorithm", "problem", "clients", "batch_size", "seed", "precision")
+_SAME = ("algorithm", "problem", "clients", "batch_size", "seed", "precision", "deterministic")
 
 
 class RunFolder(NamedTuple):
@@ -106,7 +106,7 @@ class RunFolder(NamedTuple):
         now = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
         now |= {name: options[name] for name in _SAME if name in options}
         for name, value in now.items():
-            if before.about[name] != value:
+            if before.about.get(name, value) != value:
                 raise SettingsError(
                     f"{self.path} holds a run with another {name}: {before.about[name]}; these "
                     f"settings say {value}. Resume with the same settings, or choose another --out."

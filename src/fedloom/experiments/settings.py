@@ -75,6 +75,9 @@ class RunSettings:
         anything, "names of metrics; none: the problem's own", default=None
     )
     precision: str = param(one_of("float32", "float64"), "of all numbers", default="float32")
+    deterministic: bool = param(
+        flag, "whether a GPU gives the same bits whenever it compiles, at some speed", default=True
+    )
     checkpoint_seconds: float = param(
         at_least_zero, "time between two checkpoints, if rounds are not longer", default=10.0
     )
@@ -82,7 +85,10 @@ class RunSettings:
 
     def options(self) -> dict[str, Any]:
         """The keyword arguments of `simulate`."""
-        names = ("rounds", "seed", "eval_every", "metrics", "precision", "checkpoint_seconds")
+        names = (
+            *("rounds", "seed", "eval_every", "metrics", "precision"),
+            *("deterministic", "checkpoint_seconds"),
+        )
         batch_size = None if self.batch_size == "full" else self.batch_size
         return {name: getattr(self, name) for name in names} | {"batch_size": batch_size}
 
