@@ -25,7 +25,9 @@ def fedloom(cohort: int, rounds: int) -> dict[str, float]:
     clients = fl.data.from_arrays(list(zip(x, y, strict=True)))
     problem = fl.problems.Supervised(fl.models.CNN((16, 32), (128,)))
     method = fl.algorithms.FedAvg(lr=w.lr, local_steps=w.steps, cohort=cohort)
-    settings = {"batch_size": w.batch, "eval_every": 10**9, "metrics": ()}
+    settings = {
+        "batch_size": w.batch, "eval_every": 10**9, "metrics": (), "deterministic": False,
+    }  # fmt: skip
     began = time.perf_counter()
     first = fl.simulate(method, problem, clients, rounds=1, **settings)
     startup = time.perf_counter() - began

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import jax
 
+import fedloom
 from fedloom.cache import cache_folder
 from fedloom.data.fetch import data_folder
 from fedloom.doctor.finding import NOTE, RIGHT, WRONG, Finding
 from fedloom.reports.labels import bytes_text
 from fedloom.versions import KNOWN_WRONG, installed
 
-_PACKAGES = ("fedloom", "jax", "jaxlib", "numpy", "scipy", "optax", "polars", "scikit-learn")
+_PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "polars", "scikit-learn")
 _FOR_DEVELOPERS = ("dev", "docs")
 _NEEDED_MEMORY = 2e9
 
@@ -41,6 +42,8 @@ def _machine() -> Iterator[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
+    source = f"{fedloom.__version__}, from its source"
+    yield Finding("versions", "fedloom", installed("fedloom") or source)
     for package in _PACKAGES:
         version = installed(package)
         wrong = [w for w in KNOWN_WRONG if (w.package, w.version) == (package, version)]
@@ -93,6 +96,8 @@ def _writable(folder: Path) -> bool:
 
 def _extras() -> Iterator[Finding]:
     needs: dict[str, list[str]] = {}
+    if installed("fedloom") is None:  # it runs from its source, which has no list of extras
+        return
     for line in importlib.metadata.requires("fedloom") or ():
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
         package = re.match(r"[\w.-]+", line)
