@@ -38,8 +38,8 @@ def test_the_compiler_of_this_jax_knows_the_option_of_gpus():
 
 
 def test_who_compiles_the_same_function_shares_its_programs():
-    assert compiling.compiled(len, "plan") is compiling.compiled(len, "plan")
-    assert compiling.compiled(len, "plan") is not compiling.compiled(len, "plan", small_steps=True)
+    assert compiling.compiled(len) is compiling.compiled(len)
+    assert compiling.compiled(len) is not compiling.compiled(len, small_steps=True)
 
 
 def test_a_run_says_how_it_was_compiled_and_goes_on_in_the_same_way(tmp_path):
