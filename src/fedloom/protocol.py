@@ -78,11 +78,22 @@ class Ask:
     to: Cohort
     method: str = static()
     when: Array | bool = True  # False: the exchange does not take place in this round
+    occasion: str = static(default="")  # when that is, in words
 
 
-def ask(method: Callable, message: Tree, *, to: Cohort, when: Array | bool = True) -> Ask:
-    """Ask the clients of a cohort to run a method of the algorithm on a message."""
-    return Ask(message, to, method.__name__, when)
+def ask(
+    method: Callable,
+    message: Tree,
+    *,
+    to: Cohort,
+    when: Array | bool = True,
+    occasion: str = "at times",
+) -> Ask:
+    """Ask the clients of a cohort to run a method of the algorithm on a message.
+
+    Where `when` may be false, `occasion` says in words when the exchange takes place.
+    """
+    return Ask(message, to, method.__name__, when, "" if when is True else occasion)
 
 
 @pytree

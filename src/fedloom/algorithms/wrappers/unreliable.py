@@ -13,7 +13,7 @@ round in which nobody does leaves the hub as it was: methods without client stat
 that they have with a cohort, and so do methods with state while clients are only away. A late reply
 that a method adds to a mean of all clients (SCAFFOLD, CODASCA, FedDR, FedADMM, FFMDR) is missing
 there for good, and the limit moves. A method that draws by weight with replacement leans to small
-weights, by a factor of at most 1 + drop, since a client that was drawn twice is lost twice.
+weights, by a factor below 1 / (1 - drop), since a client that was drawn twice is lost twice.
 DecoupledProx needs a cohort, be it of all.
 """
 
