@@ -48,6 +48,18 @@ class Cohort:
     def __len__(self) -> int:
         return self.ids.shape[0]
 
+    def any(self) -> Array:
+        """Whether anybody is there. A round without anybody must leave the hub as it was."""
+        return jnp.asarray(self.present).any()
+
+    def scale(self, n: int) -> Array:
+        """What makes a sum over those who are there an estimate of that over all n; 0 for nobody.
+
+        It is unbiased where, given how many are there, every set of so many was equally likely.
+        """
+        there = jnp.asarray(self.present).sum()
+        return jnp.where(there > 0, n / jnp.maximum(there, 1), 0)
+
     def messages(self) -> Array:
         """How many clients are spoken to; one that occurs twice gets one message."""
         present = jnp.asarray(self.present)
@@ -66,11 +78,22 @@ class Ask:
     to: Cohort
     method: str = static()
     when: Array | bool = True  # False: the exchange does not take place in this round
+    occasion: str = static(default="")  # when that is, in words
 
 
-def ask(method: Callable, message: Tree, *, to: Cohort, when: Array | bool = True) -> Ask:
-    """Ask the clients of a cohort to run a method of the algorithm on a message."""
-    return Ask(message, to, method.__name__, when)
+def ask(
+    method: Callable,
+    message: Tree,
+    *,
+    to: Cohort,
+    when: Array | bool = True,
+    occasion: str = "at times",
+) -> Ask:
+    """Ask the clients of a cohort to run a method of the algorithm on a message.
+
+    Where `when` may be false, `occasion` says in words when the exchange takes place.
+    """
+    return Ask(message, to, method.__name__, when, "" if when is True else occasion)
 
 
 @pytree
@@ -97,6 +120,24 @@ class Replies(Generic[Reply]):
         factors = self._factors(weights)
         total = factors.sum()
         return self._combine(factors / jnp.where(total > 0, total, 1))
+
+    def estimate(self, weights: Array) -> Reply:
+        """An unbiased estimate of the mean over all clients, weighted by `weights`.
+
+        Each reply counts n / m times its client's weight, with m the number that arrived. `average`
+        divides by the weights that arrived instead: over a cohort that is the ratio of two random
+        numbers, whose mean is another; of a single client it forgets the weight altogether. Where
+        weights are alike, the two agree. The replies must be changes: weights of a cohort need not
+        sum to one.
+        """
+        if self.cohort.repeats:
+            raise ProtocolError(
+                "estimate is for cohorts in which every client is equally likely; this one was "
+                "drawn by weight, and its plain mean is unbiased. Use mean()."
+            )
+        total = jnp.asarray(weights).astype(float).sum()
+        factors = self._factors(weights) * self.cohort.scale(len(weights))
+        return self._combine(factors / total)
 
     def map(self, function: Callable[[Any], Any]) -> "Replies":
         """Each reply passed through a function."""

@@ -11,6 +11,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.cli.explain import describe
 from fedloom.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -170,6 +171,29 @@ def test_decoupled_prox_sends_the_model_once_each_way(capsys):
         fl.algorithms.DecoupledProx(lr=0.1), fl.problems.Logistic(), clients, rounds=3
     )
     assert result.final["bytes_up"] == result.final["bytes_down"] == 3 * 10 * 100 * 4
+
+
+@pytest.mark.parametrize(
+    "key,exchange,condition",
+    [
+        ("decoupled_prox", "settle", "where cohort is set"),
+        ("egvfl_compressed", "refresh_references", "with probability refresh"),
+        ("egvfl_error_feedback", "refresh_references", "with probability refresh"),
+        ("egvfl_partial", "refresh_references", "with probability refresh"),
+        ("egvfl_coordinate", "refresh_references", "with probability refresh"),
+    ],
+)
+def test_explain_says_when_an_exchange_takes_place(key, exchange, condition):
+    said = [message["method"] for message in describe(CATALOGUE[key])["messages"]]
+    assert f"{exchange} ({condition})" in said
+    assert all("(" not in method for method in said if not method.startswith(exchange))
+
+
+def test_explain_says_which_settings_ask_for_a_part_of_a_message():
+    (message,) = describe(CATALOGUE["codasca"])["messages"]
+    assert message["what goes down"].endswith(
+        "control.y, reference (where gamma is set), rate (where stage_rounds is set)"
+    )
 
 
 def test_the_installed_command_knows_its_version_and_misuse():

@@ -1,11 +1,13 @@
 """Sampling rules: who takes part, how often, and what an average over them means."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
 
 from fedloom import cohorts, draws
-from fedloom.errors import ParameterError
+from fedloom.errors import ParameterError, ProtocolError
 from fedloom.protocol import Cohort, Replies
 
 KEYS = jax.random.split(draws.key(4), 20_000)
@@ -48,6 +50,32 @@ def replies(present):
         "b": np.array([1, 2, np.inf], np.float32),
     }
     return Replies(value, Cohort(np.array([2, 0, 1]), np.array(present)))
+
+
+def test_an_estimate_is_unbiased_over_all_cohorts_and_losses_where_an_average_is_not():
+    weights, values = np.array([0.7, 0.1, 0.15, 0.05]), np.array([1.0, 2.0, 4.0, 7.0])
+    target = weights @ values
+
+    def over_all(way, asked, arrived):
+        """The mean over all draws of `asked` clients of whom `arrived` answer."""
+        means = []
+        for ids in itertools.permutations(range(4), asked):
+            cohort = Cohort(np.array(ids), np.arange(asked) < arrived)
+            means.append(getattr(Replies(values[list(ids)], cohort), way)(weights))
+        return np.mean(means)
+
+    for asked, arrived in ((1, 1), (2, 2), (3, 2), (4, 1), (4, 4)):
+        np.testing.assert_allclose(over_all("estimate", asked, arrived), target, rtol=1e-6)
+    np.testing.assert_allclose(over_all("average", 1, 1), values.mean(), rtol=1e-6)  # no weights
+    assert abs(over_all("average", 2, 2) - target) > 0.2
+
+
+def test_an_estimate_of_nobody_is_zero_and_cohorts_by_weight_have_none():
+    nobody = Replies(np.full(3, np.nan), Cohort(np.arange(3), np.zeros(3, bool)))
+    assert nobody.estimate(np.ones(3)) == 0 and not nobody.cohort.any()
+    drawn = Replies(np.ones(2), cohorts.by_weight(draws.key(0), np.ones(3), 2))
+    with pytest.raises(ProtocolError, match="drawn by weight, and its plain mean is unbiased"):
+        drawn.estimate(np.ones(3))
 
 
 def test_replies_weigh_what_arrived_and_cut_out_the_rest():

@@ -16,10 +16,11 @@ from fedloom.engines.schema import schema
 from fedloom.engines.secure import grid, masks, shamir
 from fedloom.engines.secure.hub import SecureHub
 from fedloom.engines.secure.member import Member, threshold
-from fedloom.engines.secure.sums import sums_of, why_not
+from fedloom.engines.secure.sums import Sums, sums_of, why_not
 from fedloom.engines.site import Site
 from fedloom.errors import ProtocolError, RefusedError, WireError
 from fedloom.federation import alone, assemble, know
+from fedloom.protocol import Cohort, Replies
 from laws.trials import ALL, BATCH, ROUNDS, run, trial
 
 
@@ -236,6 +237,19 @@ def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double):
     compare = np.asarray(algorithm.model(simulated.state.hub, fed))
     np.testing.assert_allclose(np.asarray(algorithm.model(hub.state, fed)), compare, atol=1e-7)
     assert hub.bytes_up > simulated.final["bytes_up"]  # what it costs is counted
+
+
+def test_sums_reduce_as_the_replies_would():
+    rng = np.random.default_rng(2)
+    weights, value = np.array([0.1, 0.6, 0.05, 0.25]), rng.normal(size=(3, 2))
+    cohort = Cohort(np.array([3, 1, 0]), np.array([True, True, False]))
+    replies = Replies(value, cohort)
+    total = np.asarray(weights[[3, 1]].sum())
+    sums = Sums(cohort, replies.sum(), replies.sum(weights), total)
+    for way in ("sum", "average", "estimate"):
+        np.testing.assert_allclose(
+            getattr(sums, way)(weights), getattr(replies, way)(weights), rtol=1e-6
+        )
 
 
 def test_a_hub_that_looks_at_single_replies_is_found_out(monkeypatch):

@@ -14,7 +14,8 @@ def fedavg(clients, draws, *, lr, steps, cohort, rounds, server_lr=1.0, weights=
             for batch in draws.batches(r, 1, i, steps):
                 w_i = w_i - lr * clients.grad(i, w_i, batch)
             trained.append(w_i)
-        a = weights[chosen] / weights[chosen].sum()
+        # Unbiased for sum_i a_i (w_i - w) over all clients, where the print divides by sum_S a_i.
+        a = clients.n / len(chosen) * (weights / weights.sum())[chosen]
         w = w + server_lr * sum(a_i * (w_i - w) for a_i, w_i in zip(a, trained, strict=True))
     return w
 

@@ -87,9 +87,8 @@ def fast_fedda(clients, draws, *, mu, gamma, steps, rounds, l1, cohort=None, rel
         terms += steps
         e = r * steps
         w = primal(g_sum, x_sum, e, e if released else terms)
-        if released:
+        if released:  # after w is found from X, which the next round goes on with
             x_sum = x_sum + w
-            w = primal(g_sum, x_sum, e, e)
     return w
 
 

@@ -217,12 +217,16 @@ def fedsgda_m(
 
 
 def fed_norm_sgda(clients, drawn, *, lr, dual_lr, epochs, rounds, cohort):
-    """C3 with tau_i passes over the own rows, equal weights, server rates as the clients'."""
+    """C3 with tau_i passes over the own rows, equal weights, server rates as the clients'.
+
+    tau_eff is (1/n) sum_i tau_i over all clients, whoever is drawn.
+    """
     u, al = clients.start()
     n = clients.n
+    tau_eff = np.mean([epochs * drawn.passes(i) for i in range(n)])
     for r in range(1, rounds + 1):
         chosen = drawn.cohort(r, cohort)
-        taus, gx, gy = [], np.zeros_like(u), np.zeros_like(al)
+        gx, gy = np.zeros_like(u), np.zeros_like(al)
         for i in chosen:
             tau = epochs * drawn.passes(i)
             x, y = local_steps(
@@ -231,10 +235,8 @@ def fed_norm_sgda(clients, drawn, *, lr, dual_lr, epochs, rounds, cohort):
             weight = n / len(chosen) / n
             gx = gx + weight * (u - x) / (lr * tau)
             gy = gy + weight * (y - al) / (dual_lr * tau)
-            taus.append(tau)
-        effective = np.mean(taus)
-        u = clients.prox(u - effective * lr * gx, effective * lr)
-        al = al + effective * dual_lr * gy
+        u = clients.prox(u - tau_eff * lr * gx, tau_eff * lr)
+        al = al + tau_eff * dual_lr * gy
     return u, al
 
 

@@ -86,6 +86,20 @@ def test_fast_fedda_follows_its_listing(count, double):
     close(simulate(method).model, expected)
 
 
+def test_fast_fedda_as_released_adds_the_hubs_model_after_it_is_found(double):
+    """Two rounds by hand: f(w) = (w - 4)^2 / 2, one client, K = 1, mu = gamma = 2, from zero.
+
+    Round 1, e = 1, B = 3:  G = -4,  v = 4/3,  X = 4/3,  w = (4 + 4/3) / 3 = 16/9,  X = 28/9.
+    Round 2, e = 2, B = 2:  G = -4 + (16/9 - 4) = -56/9,  v = (28/9 + 14/9) / 2 = 7/3,  X = 49/9,
+                            w = (28/9 + 49/18) / 2 = 35/12.
+    """
+    clients = fl.data.from_arrays([(np.ones((1, 1)), np.array([4.0]))])
+    method = FastFedDA(mu=2.0, gamma=2.0, local_steps=1, count="released")
+    for rounds, by_hand in ((1, 16 / 9), (2, 35 / 12)):
+        got = simulate(method, problem=fl.problems.LeastSquares(), clients=clients, rounds=rounds)
+        close(got.model, [by_hand], 1e-14)
+
+
 def test_feddr_follows_its_listing(double):
     method = FedDR(step=0.7, lr=0.2, local_steps=4, relaxation=1.6, cohort=3)
     expected = composite.feddr(

@@ -55,6 +55,7 @@ def describe(chosen: Entry) -> dict[str, Any]:
     module = sys.modules[chosen.cls.__module__]
     example = _example(chosen.kind)
     exchanges = transcript(chosen.example(), example)
+    settings = _settings(chosen, example, exchanges)
     obstacle = why_not(chosen.example(), example)
     return {
         "key": chosen.key,
@@ -74,18 +75,65 @@ def describe(chosen: Entry) -> dict[str, Any]:
             }
             for parameter in parameters_of(chosen.cls)
         ],
-        "messages": [_message(exchange) for exchange in exchanges],
+        "messages": [_message(exchange, settings) for exchange in exchanges],
         "secure_aggregation": "applies" if obstacle is None else f"does not apply: {obstacle}",
     }
 
 
-def _message(exchange: Exchange) -> dict[str, Any]:
+def _settings(
+    chosen: Entry, example: Federation, exchanges: list[Exchange]
+) -> dict[tuple[str, ...], str]:
+    """For what the defaults do without, the setting of the method's trial that asks for it.
+
+    Keys are (method,) for an exchange and (method, way, array) for a part of a message.
+    """
+
+    def left_out(changed: dict[str, Any]) -> set[tuple[str, ...]]:
+        said = transcript(chosen.cls(**chosen.trial | changed), example)
+        return _said(exchanges) - _said(said)
+
+    defaults = {
+        p.name: p.default
+        for p in parameters_of(chosen.cls)
+        if p.name in chosen.trial and p.default is not dataclasses.MISSING
+    }
+    if not left_out(defaults):
+        return {}
     return {
-        "method": exchange.method + (" (at times)" if exchange.conditional else ""),
+        item: f" (where {name} is {'set' if default is None else f'not {default}'})"
+        for name, default in defaults.items()
+        for item in left_out({name: default})
+    }
+
+
+def _said(exchanges: list[Exchange]) -> set[tuple[str, ...]]:
+    methods = {(exchange.method,) for exchange in exchanges}
+    arrays = {
+        (exchange.method, way, array)
+        for exchange in exchanges
+        for way, sizes in (("down", exchange.down), ("up", exchange.up))
+        for array in sizes
+    }
+    return methods | arrays
+
+
+def _message(exchange: Exchange, settings: dict[tuple[str, ...], str]) -> dict[str, Any]:
+    method = exchange.method
+    whole = settings.get((method,), "")
+    occasion = f" ({exchange.occasion})" if exchange.occasion else ""
+
+    def listed(way: str, sizes: dict[str, int]) -> str:
+        parts = [
+            array + ("" if whole else settings.get((method, way, array), "")) for array in sizes
+        ]
+        return ", ".join(parts) or "nothing"
+
+    return {
+        "method": method + whole + occasion,
         "down": sum(exchange.down.values()) // 4,
         "up": sum(exchange.up.values()) // 4,
-        "what goes down": ", ".join(exchange.down) or "nothing",
-        "what comes up": ", ".join(exchange.up) or "nothing",
+        "what goes down": listed("down", exchange.down),
+        "what comes up": listed("up", exchange.up),
     }
 
 

@@ -25,7 +25,7 @@ class Expected(NamedTuple):
 
     method: str
     clients: int  # slots of the cohort
-    conditional: bool  # whether it may be left out
+    occasion: str  # when it takes place, if not in every round
     message: Tree
     reply: Tree
     uniform: bool  # whether every cohort of this size was equally likely
@@ -59,7 +59,7 @@ def exchanges(
                 Expected(
                     request.method,
                     len(request.to),
-                    request.when is not True,
+                    request.occasion,
                     shapes(request.message),
                     shapes(one),
                     request.to.uniform,

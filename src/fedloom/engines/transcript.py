@@ -16,7 +16,7 @@ class Exchange(NamedTuple):
 
     method: str
     clients: int  # slots of the cohort
-    conditional: bool  # whether it may be left out
+    occasion: str  # when it takes place, if not in every round
     down: dict[str, int]  # bytes of each array that the hub sends to a client
     up: dict[str, int]  # bytes of each array that a client sends back
     uniform: bool = False  # whether the cohort was drawn uniformly without replacement
@@ -30,7 +30,7 @@ def transcript(
         Exchange(
             said.method,
             said.clients,
-            said.conditional,
+            said.occasion,
             _sizes(said.message),
             _sizes(said.reply),
             said.uniform,

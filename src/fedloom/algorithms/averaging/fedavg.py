@@ -4,12 +4,21 @@ McMahan, Moore, Ramage, Hampson, Agüera y Arcas. AISTATS 2017, Algorithm 1.
 
     hub         S of m clients, uniformly without replacement
     client i    w_i = w;  K times:  w_i <- w_i - lr g_i(w_i)
-    hub         w <- w + server_lr  sum_S a_i (w_i - w) / sum_S a_i
+    hub         w <- w + server_lr (n/m) sum_S a_i (w_i - w)
 
 The weights a_i are those of the problem: all alike, or by the number of rows.
 
-Differs from the paper: changes of the model are averaged rather than models, which is the same for
-server_lr = 1 and lets an empty cohort leave the model as it is.
+With a cohort: the mean over all draws of S is the step of full participation, so that with short
+steps the limit is the stated problem's. Very unequal weights make the steps of a small cohort very
+unequal too, up to (n/m) max_i a_i of a full one, which wants a smaller server_lr; FedProx with mu =
+0 and sampling = "by_weight" draws large clients more often instead. Where replies are lost, m is
+the number that arrived. With local_steps in epochs, clients of unequal sizes take unequal numbers
+of steps, and the limit is that of weights a_i tau_i, whoever takes part.
+
+Differs from the paper: changes of the model are averaged rather than models, which lets an empty
+cohort leave the model as it is. The print divides by sum_S a_i in the place of m/n. Where weights
+are alike that is the same; where they are not, the quotient is biased, and of a cohort of one the
+weight cancels altogether: the limit would be that of clients that count alike.
 """
 
 from typing import Any, NamedTuple
@@ -44,7 +53,7 @@ class FedAvg(Algorithm):
     def round(self, hub: FedAvgHub, fed: Any, key: Array, /) -> Round:
         """Local steps at a cohort, then the mean of the changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        return FedAvgHub(hub.model + self.server_lr * changes.average(fed.weights)), ()
+        return FedAvgHub(hub.model + self.server_lr * changes.estimate(fed.weights)), ()
 
     def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
         """K steps of stochastic gradient descent; the reply is the change of the model."""

@@ -8,7 +8,11 @@ Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith. MLSys 2020, Algorithm 2.
 
 Sampling, as the paper prints it ("by_weight"): clients are drawn with the problem's weights as
 probabilities, with replacement, and averaged alike. As the released code does it ("uniform", the
-default): uniformly without replacement, and averaged by the problem's weights.
+default): uniformly without replacement, and weighed by the problem's weights.
+
+With a cohort: both have the step of full participation as their mean, and with short steps the
+limit is the stated problem's. For that, a change counts n a_i / m times under "uniform", as in
+FedAvg; the released code divides by the weights drawn, which is biased where they differ.
 
 Some of the clients asked may be stragglers: they do a random part of the work, 1 to K - 1 steps,
 and are averaged like the others, where FedAvg would drop them.
@@ -63,7 +67,7 @@ class FedProx(Algorithm):
             change = (yield ask(self.train, hub.model, to=cohort)).mean()
         else:
             cohort = uniform(key, fed.n, self.cohort)
-            change = (yield ask(self.train, hub.model, to=cohort)).average(fed.weights)
+            change = (yield ask(self.train, hub.model, to=cohort)).estimate(fed.weights)
         return FedProxHub(hub.model + change), ()
 
     def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:

@@ -5,15 +5,19 @@ Karimireddy, Kale, Mohri, Reddi, Stich, Suresh. ICML 2020, Algorithm 1.
     client i, K local steps from v = w:   v <- v - lr (g_i(v) - c_i + c)
     then, option I                        c_i+ = the full gradient of f_i at w
           option II                       c_i+ = c_i - c + (w - v) / (K lr)
-    hub                                   w <- w + server_lr mean_S (v_i - w)
-                                          c <- c + (1/N) sum_S (c_i+ - c_i)
+    hub                                   w <- w + server_lr (N/|S|) sum_S a_i (v_i - w)
+                                          c <- c + sum_S a_i (c_i+ - c_i)
 
 Paper            here                     Paper           here
 x, c             ScaffoldHub              c_i             ScaffoldClient.control
 K, eta_l         local_steps, lr          S, N            cohort, fed.n
 
-Differs from the paper: where the problem weighs clients by size, both means carry those weights;
-with equal weights, 1/N, this is the print.
+With a cohort: c stays the weighted mean of all c_i, and the mean over the draws of S is the step of
+full participation. At the optimum every client's change is zero, so that with full gradients the
+limit is exact, whoever takes part.
+
+Differs from the paper: where the problem weighs clients by size, both sums carry those weights;
+with equal weights, a_i = 1/N, this is the print.
 """
 
 from typing import Any, NamedTuple
@@ -70,7 +74,7 @@ class Scaffold(Algorithm):
     def round(self, hub: ScaffoldHub, fed: Any, key: Array, /) -> Round:
         """Corrected local steps at a cohort; then both means."""
         replies = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
-        model = hub.model + self.server_lr * replies.average(fed.weights).model_change
+        model = hub.model + self.server_lr * replies.estimate(fed.weights).model_change
         control = hub.control + replies.sum(fed.weights).control_change
         return ScaffoldHub(model, control), ()
 

@@ -18,10 +18,20 @@ Paper            here                     Paper           here
 x_bar            DecoupledProxHub.point   c_i             DecoupledProxClient.correction
 tau, eta         local_steps, lr          eta_g           server_lr
 
+With a cohort of two or more: it is averaged alone, by weights that sum to one, absent clients keep
+their c_i, and the hub sends x+ once more to those who answered so that they renew their own c_i (d
+numbers more). This leaves the sum of the cohort's a_i c_i as it was, so that all of them still
+cancel, while the g_i + c_i of a cohort become one; with full gradients the optimum is still an
+exact fixed point, and who is absent or late costs time only. A cohort of one has nobody to agree
+with: its c_i stay zero, it counts n a_i times, and the limit is off by the noise of the draws and
+by the drift of local steps, both of which fall with lr.
+
+With everyone, as printed, nobody may be away: a client that misses the broadcast would renew its
+c_i by a later point, they would no longer cancel, and the method may diverge. Where clients come
+and go, state a cohort, be it of all.
+
 Differs from the paper: the broadcast of x+ and the start of the next round are one message. Partial
-participation is not defined there. Here, a cohort is averaged alone, absent clients keep their c_i,
-and the hub sends x+ to the cohort once more so that it can renew its own c_i (d numbers more). The
-c_i then no longer cancel in the mean over a cohort, and the method converges to a neighbourhood.
+participation is not defined there.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -86,19 +96,21 @@ class DecoupledProx(Algorithm):
 
     def round(self, hub: DecoupledProxHub, fed: Any, key: Array, /) -> Round:
         """Local proximal steps; the mean of the points before their proximal maps."""
-        cohort = uniform(key, fed.n, self.cohort)
-        changes = yield ask(self.train, hub.point, to=cohort)
+        changes = yield ask(self.train, hub.point, to=uniform(key, fed.n, self.cohort))
         start = fed.prox(hub.point, self._elapsed())
-        point = start + self.server_lr * changes.average(fed.weights)
-        if self.cohort is not None:
-            yield ask(self.settle, point, to=cohort)
+        one = self.cohort == 1  # who has nobody to agree with
+        change = changes.estimate(fed.weights) if one else changes.average(fed.weights)
+        point = jnp.where(changes.cohort.any(), start + self.server_lr * change, hub.point)
+        if self.cohort is not None and not one:
+            yield ask(self.settle, point, to=changes.cohort)
         return DecoupledProxHub(point), ()
 
     def train(
         self, client: DecoupledProxClient, point: Array, f: Any, key: Array, /
     ) -> tuple[DecoupledProxClient, Array]:
         """K corrected steps; the reply is the change of the point before the proximal map."""
-        correction = self._correction(client, point)
+        settled = self.cohort is not None  # by an exchange of its own, not by this message
+        correction = client.correction if settled else self._correction(client, point)
         start = f.prox(point, self._elapsed())
 
         def step(inner: _Inner, key: Array) -> _Inner:

@@ -9,15 +9,21 @@ ICML 2022, Algorithm 2.
     client i    G_i = G, X_i = X, v = w;  K times:
                     G_i <- G_i + g_i(v);  e <- e + 1;  v <- primal(G_i, X_i, e, c);
                     X_i <- X_i + v;  c <- c + 1
-    hub         G, X <- the means of G_i, X_i;   w = primal(G, X, e, c)
+    hub         G <- G + (n/m) sum_S a_i (G_i - G);   X <- sum_S a_i X_i / sum_S a_i
+                w = primal(G, X, e, c)
 
 G is the sum of all gradients and X that of all models, c terms, since the start.
 
-Differs from the paper: the count. The released program divides X by e and also adds the hub's model
-to X in every round, K + 1 terms for a divisor that grows by K; its limit minimises
+With a cohort: G is unbiased for the sum of the gradients of the stated problem, which is the limit.
+X is a mean of points: they come together as steps fall, and then any weights that sum to one do. A
+round in which nobody answers does not count.
+
+Differs from the paper: the count. The released program divides X by e, and once it has w from X it
+adds w to X, K + 1 terms in a round for a divisor that grows by K; its limit minimises
 f + g - (mu / (4K)) |w|^2 instead of f + g. `count = "consistent"` divides by the number of terms;
 `count = "released"` does what the program does. The model w is not sent: clients compute it from G
-and X as the hub does. The starting point x0 is sent once, in the opening.
+and X as the hub does, and in the released count they add it to X. The starting point x0 is sent
+once, in the opening.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -93,14 +99,11 @@ class FastFedDA(Algorithm):
     def round(self, hub: FastFedDAHub, fed: Any, key: Array, /) -> Round:
         """Local steps at a cohort, then the means of both sums."""
         changes = yield ask(self.train, hub.sums, to=uniform(key, fed.n, self.cohort))
-        change = changes.average(fed.weights)
         sums = Sums(
-            hub.sums.gradients + change.gradients,
-            hub.sums.models + change.models,
-            hub.sums.steps + self.local_steps,
+            hub.sums.gradients + changes.estimate(fed.weights).gradients,
+            hub.sums.models + changes.average(fed.weights).models,
+            hub.sums.steps + changes.cohort.any() * self.local_steps,
         )
-        if self.count == "released":
-            sums = sums._replace(models=sums.models + self._hub_model(sums, hub.start, fed))
         return FastFedDAHub(sums, hub.start), ()
 
     def train(
@@ -114,8 +117,10 @@ class FastFedDA(Algorithm):
             v = self._primal(Sums(gradients, inner.models, steps), steps, client.start, f)
             return Sums(gradients, inner.models + v, steps), v
 
-        first = self._hub_model(sums, client.start, f)
-        last, _ = repeat(step, (sums, first), key, self.local_steps)
+        first, begun = self._hub_model(sums, client.start, f), sums
+        if self.count == "released":  # at the start, X has the hub's model already
+            begun = sums._replace(models=sums.models + jnp.where(sums.steps > 0, first, 0))
+        last, _ = repeat(step, (begun, first), key, self.local_steps)
         return client, Sums(
             last.gradients - sums.gradients, last.models - sums.models, last.steps - sums.steps
         )

@@ -10,6 +10,9 @@ CDC 2022, Algorithm 1.
 
 It is FedDR with relaxation 1 and step 1/rho, whoever takes part.
 
+With a cohort: the mean is over all clients, of what each said last, so that the fixed points are
+those of full participation, whoever takes part; with exact proximal points the limit is exact.
+
 Differs from the paper: where the problem weighs clients, means carry those weights. The opening
 asks everyone for one step from the common start (z_i = 0), so that absent clients have an xh_i; the
 print lets the mean begin at the start. The linear term moves into the centre of the proximal point:

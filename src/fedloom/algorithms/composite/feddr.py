@@ -14,6 +14,9 @@ accuracy of the gradient. f_i may be nonconvex.
 Paper            here                     Paper           here
 eta, alpha       step, relaxation         x_bar, x_tilde  prox of FedDRHub.mean, FedDRHub.mean
 
+With a cohort: the mean is over all clients, of what each said last, so that the fixed points are
+those of full participation, whoever takes part; with exact proximal points the limit is exact.
+
 Differs from the paper: where the problem weighs clients, means carry those weights. The released
 program starts y_i and xh_i at zero, which pulls the mean towards zero until every client has taken
 part; here the opening asks everyone once, as the paper's listing does.

@@ -5,10 +5,14 @@ Yuan, Zaheer, Reddi. Federated composite optimization. ICML 2021, Algorithm 2.
     elapsed(r, k) = server_lr lr r K + lr k
     client i    z_i = z;  for k = 0 .. K-1:
                     w = prox_{elapsed(r, k) g}(z_i);   z_i <- z_i - lr g_i(w)
-    hub         z <- z + server_lr mean_i (z_i - z);   the model is prox_{elapsed(r+1, 0) g}(z)
+    hub         z <- z + server_lr (n/m) sum_S a_i (z_i - z)
+                the model is prox_{elapsed(r+1, 0) g}(z)
 
 What is averaged is the dual, the sum of gradients, so that the model stays sparse; the weight of
 the regulariser grows with the steps that have elapsed.
+
+With a cohort: the mean over the draws of S is the step of full participation, so that with short
+steps the limit is the stated problem's. A round in which nobody answers does not count in r.
 
 Differs from the paper: nothing. (An often-copied implementation counts r and k from 1, which makes
 every threshold K + 1 steps too large.)
@@ -52,8 +56,8 @@ class FedDualAvg(Algorithm):
     def round(self, hub: FedDualAvgHub, fed: Any, key: Array, /) -> Round:
         """Local dual steps at a cohort, then the mean of the duals."""
         changes = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
-        dual = hub.dual + self.server_lr * changes.average(fed.weights)
-        return FedDualAvgHub(dual, hub.rounds + 1), ()
+        dual = hub.dual + self.server_lr * changes.estimate(fed.weights)
+        return FedDualAvgHub(dual, hub.rounds + changes.cohort.any()), ()
 
     def train(
         self, client: tuple[()], hub: FedDualAvgHub, f: Any, key: Array, /

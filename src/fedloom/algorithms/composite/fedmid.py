@@ -3,10 +3,14 @@
 Yuan, Zaheer, Reddi. Federated composite optimization. ICML 2021, Algorithm 1.
 
     client i    w_i = w;  K times:  w_i <- prox_{lr g}(w_i - lr g_i(w_i))
-    hub         w <- prox_{server_lr lr K g}(w + server_lr mean_i (w_i - w))
+    hub         w <- prox_{server_lr lr K g}(w + server_lr (n/m) sum_S a_i (w_i - w))
 
 The mean of sparse models is dense, and unlike clients pull it away from the optimum: this is the
-baseline that the composite family improves on.
+baseline that the composite family improves on. As both proximal maps act, g counts twice: with
+short steps the limit is that of f + 2 g, and of f + g with server_prox = false.
+
+With a cohort: the mean over the draws of S is the step of full participation, and so is the limit.
+A round in which nobody answers leaves the model as it is, without a proximal map.
 
 Differs from the paper: none for the default. The released code scales the hub's proximal map by the
 client steps that have elapsed, as here; other implementations leave it out (server_prox = false).
@@ -47,9 +51,10 @@ class FedMid(Algorithm):
     def round(self, hub: FedMidHub, fed: Any, key: Array, /) -> Round:
         """Proximal steps at a cohort, then the mean, then the hub's proximal map."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        model = hub.model + self.server_lr * changes.average(fed.weights)
+        model = hub.model + self.server_lr * changes.estimate(fed.weights)
         if self.server_prox:
-            model = fed.prox(model, self.server_lr * self.lr * self.local_steps)
+            elapsed = changes.cohort.any() * self.server_lr * self.lr * self.local_steps
+            model = fed.prox(model, elapsed)
         return FedMidHub(model), ()
 
     def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:

@@ -8,7 +8,7 @@ communication complexity. ICML 2021.
                     x_i <- x_i - lr_s (gx_i(x_i, y_i) + (x_i - x_ref) / gamma - cx_i + cx)
                     y_i <- y_i + lr_s (gy_i(x_i, y_i) - cy_i + cy)
                 c_i <- the means of the I gradients gx_i and gy_i along the way
-    hub         x <- x + server_lr mean (x_i - x);   y likewise;   c = mean_i c_i
+    hub         x <- x + server_lr (n/m) sum_S a_i (x_i - x);   y likewise;   c = sum_i a_i c_i
 
 The control variates cancel what unlike clients would drift. Stated for AUC, it takes any saddle
 problem.
@@ -23,7 +23,8 @@ regulariser, the hub applies its proximal map with step server_lr lr_s I, or cli
 subgradients (regularise). With the map clients still move within a round when the hub does not, so
 the limit is off by an amount proportional to lr_s I; stages take it away. With subgradients it is
 off by about one local step, but no coefficient is ever exactly zero. Partial participation, not in
-the paper, is SCAFFOLD's: absent clients keep their c_i.
+the paper, is SCAFFOLD's: absent clients keep their c_i, c stays the mean of all of them, and the
+mean over the draws of a cohort is the step of full participation, so that its limit stays too.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -121,8 +122,9 @@ class CODASCA(Algorithm):
         rate = () if self.stage_rounds is None else self._rate(hub)
         work = Work(hub.point, hub.control, reference, rate)
         replies = yield ask(self.train, work, to=uniform(key, fed.n, self.cohort))
-        x, y = plus(hub.point, replies.average(fed.weights).change, self.server_lr)
+        x, y = plus(hub.point, replies.estimate(fed.weights).change, self.server_lr)
         elapsed = self.server_lr * self._rate(hub) * self.lr * self.local_steps
+        elapsed = replies.cohort.any() * elapsed
         point = Point(settled(fed, x, elapsed, self.regularise), y)
         control = plus(hub.control, replies.sum(fed.weights).control_change)
         return self._next_stage(hub, point, control), ()

@@ -9,12 +9,20 @@ Sharma, Panda, Joshi. Federated minimax optimization with client heterogeneity. 
                 y <- y + te server_dual_lr sum_S (n/|S|) a_i Gy_i
 
 Plain averaging of unequal numbers of steps would solve the problem with weights a_i tau_i; the
-normalised directions keep the weights that the problem states. te is the mean of the tau_i of the
-cohort, so that with equal tau and full participation this is Local SGDA.
+normalised directions keep the weights that the problem states.
 
-Differs from the paper: tau_i = "5 epochs" is five passes over the client's own rows. A reply has
-one number more, tau_i. Where the problem has a regulariser, the hub applies its proximal map with
-step te server_lr, or clients add subgradients (regularise).
+te is the mean of tau_i over all n clients, whoever takes part, so that with equal tau and full
+participation this is Local SGDA. Any constant would do. A mean over the cohort would not: it is
+large in the rounds of those who take many steps, and brings back the weights a_i tau_i. Where the
+tau_i differ, the hub asks for them once, in the opening: a number from each client, of which it
+needs the sum only.
+
+With a cohort: the mean of the hub's step is that of full participation, so that the limit is the
+stated problem's, up to the drift of local steps and a noise that falls with the steps.
+
+Differs from the paper: tau_i = "5 epochs" is five passes over the client's own rows. Where the
+problem has a regulariser, the hub applies its proximal map with step te server_lr, or clients add
+subgradients (regularise).
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -28,7 +36,7 @@ from fedloom.algorithms.minimax.point import (
     regularise_param,
     settled,
 )
-from fedloom.cohorts import cohort_param, uniform
+from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import steps_of, steps_rule
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
@@ -36,11 +44,10 @@ from fedloom.protocol import Algorithm, Round, algorithm, ask
 Array = Any
 
 
-class Direction(NamedTuple):
-    """The mean gradients along a client's way, and how many steps it took."""
+class FedNormHub(NamedTuple):
+    """The global point, and te, the mean number of steps over all clients."""
 
-    x: Array
-    y: Array
+    point: Point
     steps: Array
 
 
@@ -63,24 +70,37 @@ class FedNormSGDA(Algorithm):
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> Point:
-        """A fresh point."""
-        return first_point(fed, key)
+    def init_hub(self, fed: Any, key: Array, /) -> FedNormHub:
+        """A fresh point; steps that are the same for all need not be asked for."""
+        point = first_point(fed, key)
+        known = self.local_steps if isinstance(self.local_steps, int) else 1
+        return FedNormHub(point, jnp.asarray(known, point.x.dtype))
 
-    def round(self, hub: Point, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: FedNormHub, fed: Any, key: Array, /) -> Round:
+        """The mean number of steps of all clients, where they differ."""
+        if isinstance(self.local_steps, int):
+            return hub, ()
+        steps = (yield ask(self.count, (), to=everyone(fed.n))).mean()
+        # Nobody takes less than a step, whatever noise or loss there is on the way.
+        return hub._replace(steps=jnp.maximum(steps, 1)), ()
+
+    def count(
+        self, client: tuple[()], message: tuple[()], f: Any, key: Array, /
+    ) -> tuple[Any, Array]:
+        """How many steps this client takes in a round."""
+        return client, jnp.asarray(steps_of(self.local_steps, f), f.layout.dtype)
+
+    def round(self, hub: FedNormHub, fed: Any, key: Array, /) -> Round:
         """Normalised directions of a cohort, then a step of the hub."""
-        replies = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
-        arrived = jnp.asarray(replies.cohort.present).sum()
-        direction = replies.sum(fed.weights * fed.n / jnp.maximum(arrived, 1))
-        steps = replies.mean().steps
+        replies = yield ask(self.train, hub.point, to=uniform(key, fed.n, self.cohort))
+        direction = replies.estimate(fed.weights)
+        steps = replies.cohort.any() * hub.steps
         x_step = steps * (self.lr if self.server_lr is None else self.server_lr)
         y_step = steps * (self.dual_lr if self.server_dual_lr is None else self.server_dual_lr)
-        x = settled(fed, hub.x - x_step * direction.x, x_step, self.regularise)
-        return Point(x, hub.y + y_step * direction.y), ()
+        x, y = hub.point.x - x_step * direction.x, hub.point.y + y_step * direction.y
+        return hub._replace(point=Point(settled(fed, x, x_step, self.regularise), y)), ()
 
-    def train(
-        self, client: tuple[()], start: Point, f: Any, key: Array, /
-    ) -> tuple[Any, Direction]:
+    def train(self, client: tuple[()], start: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
         """As many steps as this client takes; the reply is the mean gradient along the way."""
         steps = steps_of(self.local_steps, f)
         end = descend_ascend(
@@ -89,8 +109,8 @@ class FedNormSGDA(Algorithm):
         )  # fmt: skip
         x = (start.x - end.x) / (self.lr * steps)
         y = (end.y - start.y) / (self.dual_lr * steps)
-        return client, Direction(x, y, jnp.asarray(steps, x.dtype))
+        return client, Point(x, y)
 
-    def model(self, hub: Point, fed: Any, /) -> Array:
+    def model(self, hub: FedNormHub, fed: Any, /) -> Array:
         """The primal block."""
-        return hub.x
+        return hub.point.x

@@ -3,17 +3,21 @@
 Tarzanagh, Li, Thrampoulidis, Oymak. FedNest: federated bilevel, minimax and compositional
 optimization. ICML 2022.
 
-    inner, T times      q = mean_S gy_i(x, y)
+    inner, T times      q = (n/m) sum_S a_i gy_i(x, y)
                         i in S: y_i = y; tau times on one batch each,
                             y_i <- y_i + (dual_lr / tau) (gy_i(x, y_i) - gy_i(x, y) + q)
                         y <- mean_S y_i
-    outer               h = mean_S gx_i(x, y)
+    outer               h = (n/m) sum_S a_i gx_i(x, y)
                         i in S: x_i = x; tau times on one batch each,
                             x_i <- x_i - (lr / tau) (gx_i(x_i, y) - gx_i(x, y) + h)
                         x <- mean_S x_i
 
 Each of these rounds has two contacts, first for the gradient and then for the steps, and a cohort S
 of its own. The bilevel method's hypergradient is not needed: its cross terms vanish here.
+
+With a cohort: q and h are unbiased for the gradients of the stated problem. All clients of S move
+by them alike, so that the means of y_i and x_i are by weights that sum to one; those of unequal
+weights are biased in what is left, the drift of local steps, which falls with lr and dual_lr.
 
 Differs from the paper: where the problem weighs clients, means carry those weights. Where it has a
 regulariser, the hub applies its proximal map with step lr, or clients add subgradients
@@ -73,13 +77,14 @@ class FedNest(Algorithm):
         *inner_keys, outer_key = jax.random.split(key, self.inner_rounds + 1)
         for inner_key in inner_keys:
             cohort = uniform(inner_key, fed.n, self.cohort)
-            slope = (yield ask(self.dual_slope, Point(x, y), to=cohort)).average(fed.weights)
+            slope = (yield ask(self.dual_slope, Point(x, y), to=cohort)).estimate(fed.weights)
             changes = yield ask(self.ascend, slope, to=cohort)
             y = y + changes.average(fed.weights)
         cohort = uniform(outer_key, fed.n, self.cohort)
-        slope = (yield ask(self.slope, Point(x, y), to=cohort)).average(fed.weights)
+        slope = (yield ask(self.slope, Point(x, y), to=cohort)).estimate(fed.weights)
         changes = yield ask(self.descend, slope, to=cohort)
-        x = settled(fed, x + changes.average(fed.weights), self.lr, self.regularise)
+        elapsed = changes.cohort.any() * self.lr
+        x = settled(fed, x + changes.average(fed.weights), elapsed, self.regularise)
         return Point(x, y), ()
 
     def dual_slope(

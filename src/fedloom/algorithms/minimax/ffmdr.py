@@ -13,6 +13,9 @@ The dual y_i never leaves its client. So this solves SEP, the problem in which e
 dual of its own; FFMDRConsensus solves SH. A local solution is good enough when the test of
 `resolvent.py` holds, or after the solver's cap.
 
+With a cohort or attendance: the mean is over all clients, of what each said last, so that the fixed
+points are those of full participation, whoever takes part and however often.
+
 Paper            here                     Paper           here
 beta             beta                     eps_w           solver.accuracy
 p_i              attendance               z               prox of FFMDRHub.mean

@@ -15,8 +15,8 @@ beta can save most of the rounds. It is sound where f_i is convex in x and conca
 linear scores is.
 
 Differs from the paper: in FFMDR the dual stays with the client, and what is solved is SEP. As in
-FFMDR, absent clients keep contributing, means carry the problem's weights, and a reply tells the
-iterations that the local solver spent.
+FFMDR, absent clients keep contributing, so that fixed points do not depend on who takes part, means
+carry the problem's weights, and a reply tells the iterations that the local solver spent.
 """
 
 from typing import Any, ClassVar, NamedTuple

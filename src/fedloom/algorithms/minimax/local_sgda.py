@@ -4,14 +4,17 @@ Deng, Mahdavi, AISTATS 2021; Sharma, Panda, Joshi, Varshney, ICML 2022.
 
     client i    tau times, both gradients at the old point and on one batch:
                     x_i <- x_i - lr gx_i(x_i, y_i);   y_i <- y_i + dual_lr gy_i(x_i, y_i)
-    hub         x = mean x_i,  y = mean y_i
+    hub         x <- x + (n/m) sum_S a_i (x_i - x);   y likewise
 
 Unlike clients drift apart within a round, so the limit is off the saddle by an amount that grows
 with lr tau and with their differences.
 
+With a cohort: the mean over the draws of S is the step of full participation, so that with short
+steps the limit is the stated problem's.
+
 Differs from the papers: where the problem has a regulariser, the hub applies its proximal map with
-step lr tau after averaging, or clients add subgradients (regularise). Partial participation, not
-in the papers, averages a cohort.
+step lr tau after averaging, or clients add subgradients (regularise). Partial participation is
+not in the papers.
 """
 
 from typing import Any, ClassVar
@@ -52,8 +55,9 @@ class LocalSGDA(Algorithm):
     def round(self, hub: Point, fed: Any, key: Array, /) -> Round:
         """Local steps at a cohort, then the mean."""
         changes = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
-        x, y = plus(hub, changes.average(fed.weights))
-        return Point(settled(fed, x, self.lr * self.local_steps, self.regularise), y), ()
+        x, y = plus(hub, changes.estimate(fed.weights))
+        elapsed = changes.cohort.any() * self.lr * self.local_steps
+        return Point(settled(fed, x, elapsed, self.regularise), y), ()
 
     def train(self, client: tuple[()], start: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
         """Tau simultaneous steps; the reply is the change of both blocks."""

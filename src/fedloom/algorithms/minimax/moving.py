@@ -32,14 +32,14 @@ def init_hub(self: Any, fed: Any, key: Array, /) -> Moving:
 def opening(self: Any, hub: Moving, fed: Any, key: Array, /) -> Round:
     """The mean of the first gradients."""
     replies = yield ask(self.look, hub.point, to=everyone(fed.n))
-    return Moving(hub.point, replies.average(fed.weights)), ()
+    return Moving(hub.point, replies.estimate(fed.weights)), ()
 
 
 def move_all(method: Any, hub: Moving, fed: Any, elapsed: Array) -> Round:
     """Local steps of everyone, then the mean of points and directions; a prox of step `elapsed`."""
     changes = yield ask(method.train, hub, to=everyone(fed.n))
-    point, direction = jax.tree.map(jnp.add, hub, changes.average(fed.weights))
-    x = settled(fed, point.x, elapsed, method.regularise)
+    point, direction = jax.tree.map(jnp.add, hub, changes.estimate(fed.weights))
+    x = settled(fed, point.x, changes.cohort.any() * elapsed, method.regularise)
     return Moving(Point(x, point.y), direction), ()
 
 

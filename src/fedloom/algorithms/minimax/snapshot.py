@@ -44,8 +44,8 @@ def snapshot_round(
 ) -> Round:
     """Local steps of everyone, a step of the hub, at times a new snapshot."""
     changes = yield ask(train, Work(hub.point, hub.snapshot), to=everyone(fed.n))
-    change = changes.average(fed.weights)
-    elapsed = server_lr * method.lr * method.local_steps
+    change = changes.estimate(fed.weights)
+    elapsed = changes.cohort.any() * server_lr * method.lr * method.local_steps
     x = settled(fed, hub.point.x + server_lr * change.x, elapsed, method.regularise)
     y = hub.point.y + server_dual_lr * change.y
     rounds = hub.rounds + 1

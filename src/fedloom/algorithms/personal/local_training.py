@@ -3,7 +3,7 @@
     client i    K times a round:  x_i <- x_i - lr g_i(x_i)
 
 The yardstick below which personalisation is no gain; `QuantizedTraining` is the same for quantised
-models. Messages are empty, and the hub's model stays as it began.
+models. Messages are empty, and the hub's model stays as it began. With a cohort, the others wait.
 
 Differs from the paper (any that compares with it) in that steps are counted in rounds.
 """

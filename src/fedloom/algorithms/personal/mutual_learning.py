@@ -6,10 +6,13 @@ Shen, Zhang, Jia, Zhang, Huang, Zhou, Kuang, Wu, Wu. 2020 (FML).
     client i    w_i = w;  K times, on one batch, both gradients at the old models:
                 x_i <- x_i - lr [ (1 - a) f_i'(x_i) + a KL'( s_w || s_x ) ]
                 w_i <- w_i - lr [ (1 - b) f_i'(w_i) + b KL'( s_x || s_w ) ]
-    hub         w <- the average of the w_i
+    hub         w <- w + (n/m) sum_S a_i (w_i - w)
 
 In each divergence the other model's outputs are fixed targets. The private models may be of any
 architecture.
+
+With a cohort: the mean over the draws of S is the step of full participation, so that with short
+steps w ends where it would with everyone; own models wait while their client is absent.
 
 Paper            here                     Paper             here
 1 - alpha        guidance                 1 - beta          common_guidance
@@ -63,7 +66,7 @@ class MutualLearning(Algorithm):
     def round(self, hub: MutualHub, fed: Any, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        return MutualHub(hub.model + changes.average(fed.weights)), ()
+        return MutualHub(hub.model + changes.estimate(fed.weights)), ()
 
     def train(self, client: Point, model: Array, f: Any, key: Array, /) -> tuple[Point, Array]:
         """K steps on both models; the reply is the change of the common one."""

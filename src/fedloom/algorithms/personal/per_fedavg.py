@@ -9,8 +9,11 @@ Fallah, Mokhtari, Ozdaglar. NeurIPS 2020.
                 first-order     w_i <- w_i - lr u
                 Hessian-free    h = ( f_i'(w_i + e u; B'') - f_i'(w_i - e u; B'') ) / (2 e)
                                 w_i <- w_i - lr (u - personal_lr h)
-    hub         w <- w + the average of the changes w_i - w
+    hub         w <- w + (n/m) sum_S a_i (w_i - w)
     deployed    w - personal_lr f_i'(w), on all of the client's own training rows
+
+With a cohort: the mean over the draws of S is the step of full participation, so that with short
+steps the limit is the stated problem's.
 
 Paper            here                     Paper             here
 alpha, beta      personal_lr, lr          tau, delta        local_steps, difference
@@ -58,7 +61,7 @@ class PerFedAvg(Algorithm):
     def round(self, hub: PerFedAvgHub, fed: Any, key: Array, /) -> Round:
         """Local steps at a cohort, then the average of the changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        return PerFedAvgHub(hub.model + changes.average(fed.weights)), ()
+        return PerFedAvgHub(hub.model + changes.estimate(fed.weights)), ()
 
     def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
         """K steps through the personal step; the reply is the change of the model."""

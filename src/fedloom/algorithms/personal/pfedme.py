@@ -8,7 +8,11 @@ Dinh, Tran, Nguyen. NeurIPS 2020, Algorithm 1.
     client i    w_i = x = w;  R times:  one batch B;
                               K times:  x <- x - lr ( f_i'(x; B) + penalty (x - w_i) )
                               w_i <- w_i - outer_lr penalty (w_i - x)
-    hub         w <- (1 - mixing) w + mixing  average_S w_i
+    hub         w <- w + mixing (n/m) sum_S a_i (w_i - w)
+
+With a cohort: the mean over the draws of S is the step of full participation, so that with short
+steps the limit is the stated problem's. Where weights are alike, the hub's line is the print's
+(1 - mixing) w + mixing mean_S w_i.
 
 Paper            here                     Paper             here
 lambda, eta      penalty, outer_lr        R, K, beta        local_steps, inner_steps, mixing
@@ -67,7 +71,7 @@ class PFedMe(Algorithm):
     def round(self, hub: PFedMeHub, fed: Any, key: Array, /) -> Round:
         """Personal steps at a cohort, then the average of the changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        return PFedMeHub(hub.model + self.mixing * changes.average(fed.weights)), ()
+        return PFedMeHub(hub.model + self.mixing * changes.estimate(fed.weights)), ()
 
     def train(
         self, client: PFedMeClient, model: Array, f: Any, key: Array, /

@@ -11,7 +11,7 @@ Ozkara, Singh, Data, Diggavi. NeurIPS 2021, Algorithm 1 (of QuPeD).
 On one client that holds all rows this is centralised training; on several, each trains for itself:
 "local training" at few bits. `quantisation.py` says what the symbols are and how the schedule runs.
 With Adam, the direction in the step of x is Adam's. Messages are empty, and the hub's model stays
-as it began.
+as it began. With a cohort, the others wait.
 
 Differs from the paper: in the sign of the centres' proximal map (`quantisation.py` says why, and
 how to have it as released), and in that steps are counted in rounds.

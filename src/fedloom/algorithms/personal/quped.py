@@ -9,11 +9,14 @@ Ozkara, Singh, Data, Diggavi. NeurIPS 2021, Algorithm 2.
     client i    w_i = w;  K times, each on one batch:
                 x_i <- proximal step on F_i,  then c_i <- the same  (quantisation.py)
                 w_i <- w_i - lr_w lp [ KD'_w(x_i, w_i) + KD'_w(Q_c(x_i), w_i) ]  at the new x_i, c_i
-    hub         w <- the average of the w_i
+    hub         w <- w + (n/m) sum_S a_i (w_i - w)
 
 Only the common model travels; x_i and c_i, of any architecture and bit-width, stay. The common
 model is trained by distillation alone. At full precision Q, R and c are dropped, and with lp = 0
 what is left is local training.
+
+With a cohort: the mean over the draws of S is the step of full participation, so that with short
+steps w ends where it would with everyone; own models wait while their client is absent.
 
 Paper            here                     Paper             here
 lambda_p         guidance                 eta_1, eta_3      lr, common_lr
@@ -86,7 +89,7 @@ class QuPeD(Algorithm):
     def round(self, hub: QuPeDHub, fed: Any, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        return QuPeDHub(hub.model + changes.average(fed.weights)), ()
+        return QuPeDHub(hub.model + changes.estimate(fed.weights)), ()
 
     def train(self, client: Point, model: Array, f: Any, key: Array, /) -> tuple[Point, Array]:
         """K steps on x, c and w; the reply is the change of the common model."""

@@ -8,7 +8,10 @@ Ozkara, Singh, Data, Diggavi. NeurIPS 2021 (QuPeD), Algorithm 3.
     client i    w_i = w;  K times, each on one batch:
                 x_i <- proximal step on F_i,  then c_i <- the same  (quantisation.py)
                 w_i <- w_i - lr_w lp [ (w_i - x_i) + (w_i - Q_c(x_i)) ]      at the new x_i, c_i
-    hub         w <- the average of the w_i
+    hub         w <- w + (n/m) sum_S a_i (w_i - w)
+
+With a cohort: the mean over the draws of S is the step of full participation, so that with short
+steps w ends where it would with everyone; own models wait while their client is absent.
 
 Paper            here                     Paper             here
 lambda_p         closeness                eta_1, eta_3      lr, common_lr
@@ -78,7 +81,7 @@ class QuPeL(Algorithm):
     def round(self, hub: QuPeLHub, fed: Any, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        return QuPeLHub(hub.model + changes.average(fed.weights)), ()
+        return QuPeLHub(hub.model + changes.estimate(fed.weights)), ()
 
     def train(self, client: Point, model: Array, f: Any, key: Array, /) -> tuple[Point, Array]:
         """K steps on x, c and w; the reply is the change of the common model."""

@@ -15,7 +15,8 @@ Paper                    here                  Paper           here
 gamma_w, gamma_lambda    lr, weight_lr         lambda_0        1 / n each
 
 Differs from the paper: lambda may range over the whole simplex. W is the problem's constraint. A
-client that is lost in a round counts with a zero gradient and a zero loss.
+client that is lost in a round counts with a zero gradient and a zero loss, which shortens both
+steps alike where all clients are lost equally often, and leaves the limit.
 """
 
 from typing import Any, ClassVar, NamedTuple

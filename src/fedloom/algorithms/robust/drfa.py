@@ -15,6 +15,9 @@ Deng, Kamani, Mahdavi. NeurIPS 2020, Algorithm 1.
 Over t' and U, the mean of K v is the sum of all clients' losses along the K steps: one small
 exchange a round does for lambda what AFL does with an exchange a step.
 
+With a cohort: both exchanges are unbiased, so that with short steps the limit is that of everyone.
+Where replies are lost, m in n / m is the number that arrived.
+
 Paper            here                     Paper           here
 tau, eta         local_steps, lr          gamma           weight_lr
 w_bar, lambda    RobustHub                m, N            cohort, fed.n

@@ -12,6 +12,9 @@ Deng, Kamani, Mahdavi. NeurIPS 2020, Algorithm 3 (appendix).
 
 There is no factor K in the step of lambda.
 
+With a cohort: the mean over D is unbiased, so that with short steps the limit is that of everyone.
+Where some are lost, the losses that arrive count n times over their number.
+
 Paper            here                     Paper           here
 tau, eta         local_steps, lr          gamma           weight_lr
 w_bar, lambda    RobustHub                m, N            cohort, fed.n
@@ -62,9 +65,11 @@ class DRFAGA(Algorithm):
         change = yield from mean_by_lambda(
             self.train, hub.model, hub.weights, fed, key, self.cohort
         )
-        losses = (yield ask(self.value, hub.model, to=everyone(fed.n))).scatter(fed.n)
+        values = yield ask(self.value, hub.model, to=everyone(fed.n))
+        losses = values.cohort.scale(fed.n) * values.scatter(fed.n)
         slope = losses - self.mu * (hub.weights - 1 / fed.n)
-        weights = project_simplex(hub.weights + self.weight_lr * slope)
+        rate = values.cohort.any() * self.weight_lr
+        weights = project_simplex(hub.weights + rate * slope)
         model = hub.model + change
         return next_hub(hub, model, weights, iterate=model)
 

@@ -14,6 +14,9 @@ with q = 1 / n each. The larger mu, the closer lambda is kept to equal weights; 
 With c = weight_lr K mu, the first is P_simplex((a + c q) / (1 + c)), and in the second u_i solves
 c log(u_i / q_i) + u_i = a_i - c - nu, with the nu at which the u_i sum to one.
 
+With a cohort: as in DRFA, the limit is that of everyone. A round in which no loss arrives leaves
+lambda as it is; else g would weigh more than stated.
+
 Paper            here                     Paper           here
 tau, eta         local_steps, lr          gamma           weight_lr
 w_bar, lambda    RobustHub                m, N            cohort, fed.n
@@ -60,5 +63,6 @@ class DRFAProx(Probing):
         rate = self.weight_lr * self.local_steps
         equal = jnp.full_like(hub.weights, 1 / fed.n)
         proximal = _PRIORS[self.prior]
-        weights = proximal(hub.weights + rate * probed.losses, rate * self.mu, equal)
+        moved = proximal(hub.weights + rate * probed.losses, rate * self.mu, equal)
+        weights = jnp.where(probed.heard, moved, hub.weights)
         return next_hub(hub, probed.model, weights, iterate=probed.snapshot)

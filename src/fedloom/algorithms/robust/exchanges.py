@@ -78,4 +78,5 @@ def mean_by_lambda(
     if cohort is not None and sampling == "by_weight":
         return (yield ask(method, message, to=by_weight(key, weights, cohort))).mean()
     asked = uniform(key, fed.n, cohort)
-    return (yield ask(method, message, to=asked)).sum(weights * (fed.n / len(asked)))
+    replies = yield ask(method, message, to=asked)
+    return replies.sum(weights * replies.cohort.scale(fed.n))

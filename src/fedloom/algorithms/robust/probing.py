@@ -32,6 +32,7 @@ class Probed(NamedTuple):
     model: Array  # the next model
     snapshot: Array  # the model after t' steps
     losses: Array  # (n,) v: an unbiased estimate of all clients' losses at the snapshot
+    heard: Array  # whether any loss arrived; else lambda must stay
 
 
 class Probing(Algorithm):
@@ -58,9 +59,9 @@ class Probing(Algorithm):
         # A mean of points of W is in W; one whose weights do not sum to one need not be.
         model = fed.prox(hub.model + trained.change, self.lr)
         snapshot = fed.prox(hub.model + trained.snapshot, self.lr)
-        asked = uniform(probe_key, fed.n, self.cohort)
-        losses = yield ask(self.probe, snapshot, to=asked)
-        return Probed(model, snapshot, (fed.n / len(asked)) * losses.scatter(fed.n))
+        losses = yield ask(self.probe, snapshot, to=uniform(probe_key, fed.n, self.cohort))
+        estimate = losses.cohort.scale(fed.n) * losses.scatter(fed.n)
+        return Probed(model, snapshot, estimate, losses.cohort.any())
 
     def other_models(self, hub: RobustHub, fed: Any, /) -> dict[str, Array]:
         """The mean of the snapshots."""

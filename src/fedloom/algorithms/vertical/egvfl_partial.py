@@ -7,6 +7,8 @@ Beznosikov et al., Algorithm 4. The common part is in `references`; here
 
     step = (1/4) min{1, 1/L_r, 1/L_l, sqrt(p / (Lm + (n/m) max_i lam_max(A_i A_i')))}
 
+The differences vanish at the solution, so that the limit is exact, whoever answers.
+
 p defaults to m/n. Differs from the paper: there one party answers, with the factor n; its short
 listing also has grad r_i inside A_i'[.], where not even the sizes fit.
 """

@@ -112,7 +112,13 @@ def refreshed(
 ) -> Generator[Ask, Replies, ReferenceHub]:
     """Let the references move if the coin says so."""
     target = hub.price if method.reference == "old" else after.price
-    products = yield ask(method.refresh_references, target, to=everyone(fed.n), when=coin)
+    products = yield ask(
+        method.refresh_references,
+        target,
+        to=everyone(fed.n),
+        when=coin,
+        occasion="with probability refresh",
+    )
     return after._replace(
         reference=jnp.where(coin, target, hub.reference),
         anchored=jnp.where(coin, products.sum(), hub.anchored),

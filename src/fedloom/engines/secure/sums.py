@@ -96,6 +96,10 @@ class _Noting:
         self._note(weights)
         return self._replies.average(weights)
 
+    def estimate(self, weights: Array) -> Tree:
+        self._note(weights)
+        return self._replies.estimate(weights)
+
     def _note(self, weights: Array | None) -> None:
         if weights is not None and weights is not self._known:
             raise ProtocolError(f"the hub weighs replies to {self._method!r} by numbers of its own")
@@ -127,6 +131,11 @@ class Sums:
         total = self.weight if weights is not None else jnp.asarray(self.cohort.present).sum()
         divisor = jnp.where(total > 0, total, 1)
         return jax.tree.map(lambda v: v / divisor.astype(v.dtype), self.sum(weights))
+
+    def estimate(self, weights: Array) -> Tree:
+        """An unbiased estimate of the weighted mean over all clients."""
+        factor = self.cohort.scale(len(weights)) / jnp.asarray(weights).astype(float).sum()
+        return jax.tree.map(lambda v: v * factor.astype(v.dtype), self.weighted)
 
 
 def flat(reply: Tree, kinds: Kinds, weight: float) -> np.ndarray:
