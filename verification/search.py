@@ -1,0 +1,117 @@
+"""The search: methods in turn, a case at a time, and the smallest one where something disagrees."""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import hypothesis
+import jax
+from hypothesis import HealthCheck, Phase, Verbosity, assume
+
+from fedloom.errors import DivergedError, FedloomError
+from verification.cases import Case
+from verification.checks import CHECKS, Disagreement, checks_of, simulated
+from verification.drawing import cases
+
+SHRINK_SECONDS = 240.0  # how long a smaller case is looked for
+_KEPT = 20  # draws after which compiled programs are let go, as a process may map only so many
+
+
+class Outcome(NamedTuple):
+    """What came of a draw."""
+
+    case: Case
+    passed: tuple[str, ...]  # the checks that agreed
+    error: Disagreement | None = None
+    refused: str = ""  # why there was nothing to compare
+
+
+class Enough(BaseException):
+    """No time is left; not an Exception, so that Hypothesis lets it through."""
+
+
+class Visit:
+    """Draws for one method until one could be compared."""
+
+    def __init__(self, key: str, seed: int, deadline: float):
+        self.key, self.seed, self.deadline = key, seed, deadline
+        self.outcomes: list[Outcome] = []
+        self.smallest: Outcome | None = None
+
+    def run(self) -> "Visit":
+        """Draw; where checks fail, shrink."""
+        settings = hypothesis.settings(
+            max_examples=1,
+            database=None,
+            deadline=None,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+            verbosity=Verbosity.quiet,
+            print_blob=False,
+        )
+        drawn = hypothesis.given(cases(self.key))(self._try)
+        try:
+            settings(hypothesis.seed(self.seed)(drawn))()
+        except (Disagreement, Enough):
+            pass
+        return self
+
+    def _try(self, case: Case) -> None:
+        if time.monotonic() > self.deadline:
+            raise Enough
+        # While a case shrinks, only the check that failed is of interest.
+        failed = self.smallest and self.smallest.error
+        outcome = examine(case, [failed.check] if failed else None)
+        if not failed:
+            self.outcomes.append(outcome)
+        if outcome.error is not None:
+            if not failed:
+                self.deadline = time.monotonic() + SHRINK_SECONDS
+            self.smallest = outcome
+            raise outcome.error
+        assume(not outcome.refused)
+
+
+def examine(case: Case, only: Sequence[str] | None = None) -> Outcome:
+    """Run a case and compare."""
+    try:
+        result = simulated(case)
+    except (DivergedError, FedloomError) as error:
+        return Outcome(case, (), refused=f"{type(error).__name__}: {error}")
+    passed: list[str] = []
+    wanted = set(checks_of(case))
+    for check in wanted if only is None else wanted.intersection(only):
+        try:
+            CHECKS[check](case, result)
+        except Disagreement as error:
+            return Outcome(case, tuple(passed), error)
+        except Exception as error:
+            # An engine that stops where the simulator went on disagrees as well.
+            raised = Disagreement(check, f"{type(error).__name__}: {error}")
+            return Outcome(case, tuple(passed), raised)
+        passed.append(check)
+    return Outcome(case, tuple(passed))
+
+
+def search(
+    keys: Sequence[str], seed: int, deadline: float, show: Callable[[str, Any], None]
+) -> Iterator[Visit]:
+    """Visit all methods in a random order, again and again, until the time is over.
+
+    A method that has failed is not visited again: there would be more of the same.
+    """
+    chance, left, visits = random.Random(seed), list(keys), 0
+    while left:
+        chance.shuffle(left)
+        for key in list(left):
+            if time.monotonic() > deadline:
+                return
+            show("random federations", key)
+            visit = Visit(key, chance.randrange(2**32), deadline).run()
+            if visit.smallest is not None:
+                left.remove(key)
+            yield visit
+            visits += 1
+            if visits % _KEPT == 0:
+                jax.clear_caches()
