@@ -1,6 +1,5 @@
 """Random cases: a method of the catalogue with all that it is run on."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +11,13 @@ from fedloom.algorithms.catalogue import entry
 from fedloom.errors import ParameterError
 from fedloom.protocol import Algorithm
 from verification import values
-from verification.cases import Case
+from verification.cases import Case, Data, OfMatrices, OfRows
 from verification.listings import LISTINGS
-from verification.problems import KINDS, seeds
+from verification.problems import KINDS, MANY_ROWS, seeds
 from verification.values import Strategy, hundredths
 
 Draw = Callable[[Strategy], Any]
+LARGE_BATCH = 5_000
 
 
 @st.composite
@@ -40,6 +40,14 @@ def wrapped(draw: Draw, method: Algorithm) -> Algorithm:
 
 
 @st.composite
+def batch_sizes(draw: Draw, data: Data, usual: Strategy) -> int | None:
+    """What is usual, but large where there are many rows: a pass over them must not take long."""
+    size = draw(usual)
+    many = isinstance(data, OfRows | OfMatrices) and max(data.sizes) == MANY_ROWS
+    return LARGE_BATCH if many and size is not None else size
+
+
+@st.composite
 def cases(draw: Draw, key: str) -> Case:
     """A case for a method; half of those with a transcription are such as it can run."""
     # Hypothesis begins with the simplest case, which is no better than the trials of the laws.
@@ -57,16 +65,14 @@ def cases(draw: Draw, key: str) -> Case:
     if listing is not None and draw(st.booleans()):
         method = draw(values.legal(found.cls, n, listing.fields(n)))
         problem, data = draw(listing.problem(n))
-        return dataclasses.replace(
-            Case(key, method, problem, data, listed=True, **run),
-            batch_size=draw(listing.batch_sizes),
-            **({} if listing.any_seed else {"seed": 0}),
-        )
+        run["seed"] = run["seed"] if listing.any_seed else 0
+        batch_size = draw(batch_sizes(data, listing.batch_sizes))
+        return Case(key, method, problem, data, batch_size, listed=True, **run)
     method = draw(values.legal(found.cls, n, {}))
     assume(method is not None)
     problem, data = draw(KINDS[kind](method, n))
     if kind != "vertical":
         method = draw(wrapped(method))
-    batch_size = draw(st.none() | st.integers(1, 16))
+    batch_size = draw(batch_sizes(data, st.none() | st.integers(1, 16)))
     precision = draw(st.sampled_from(["float64", "float64", "float64", "float32"]))
     return Case(key, method, problem, data, batch_size, precision=precision, **run)

@@ -16,5 +16,6 @@ def replay(case: Case, only: str | None = None) -> None:
     """Run a case and its comparisons, or one of them; raises `Disagreement`."""
     result = simulated(case)
     for check in checks_of(case) if only is None else [only]:
-        CHECKS[check](case, result)
+        if check in CHECKS:  # "simulator" stands for the run itself
+            CHECKS[check](case, result)
         print(f"{check}: agrees")

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import hypothesis
 import jax
 from hypothesis import HealthCheck, Phase, Verbosity, assume
+from hypothesis.errors import HypothesisException
 
-from fedloom.errors import DivergedError, FedloomError
+from fedloom.errors import FedloomError
 from verification.cases import Case
 from verification.checks import CHECKS, Disagreement, checks_of, simulated
 from verification.drawing import cases
@@ -53,8 +54,8 @@ class Visit:
         drawn = hypothesis.given(cases(self.key))(self._try)
         try:
             settings(hypothesis.seed(self.seed)(drawn))()
-        except (Disagreement, Enough):
-            pass
+        except (Disagreement, Enough, HypothesisException):
+            pass  # noted in `smallest`, also where it did not happen a second time
         return self
 
     def _try(self, case: Case) -> None:
@@ -77,11 +78,13 @@ def examine(case: Case, only: Sequence[str] | None = None) -> Outcome:
     """Run a case and compare."""
     try:
         result = simulated(case)
-    except (DivergedError, FedloomError) as error:
+    except FedloomError as error:
         return Outcome(case, (), refused=f"{type(error).__name__}: {error}")
+    except Exception as error:
+        # What a user may not do is refused in fedloom's own words; anything else is a fault.
+        return Outcome(case, (), Disagreement("simulator", f"{type(error).__name__}: {error}"))
     passed: list[str] = []
-    wanted = set(checks_of(case))
-    for check in wanted if only is None else wanted.intersection(only):
+    for check in [name for name in checks_of(case) if only is None or name in only]:
         try:
             CHECKS[check](case, result)
         except Disagreement as error:
