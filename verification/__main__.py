@@ -55,7 +55,7 @@ def main(given: list[str] | None = None) -> int:
             for visit in search.search(keys, seed, searching, report.show):
                 report.take_visit(visit)
             for number, programs in enumerate(processes.batches(keys, seed)):
-                if time.monotonic() > end and not asked.all:
+                if number and time.monotonic() > end and not asked.all:
                     break
                 until = float("inf") if asked.all else end
                 ran = processes.run_all(

@@ -106,11 +106,12 @@ class Case:
     def snippet(self, check: str | None = None) -> str:
         """A program that repeats the comparison."""
         fields = "\n".join(
-            f"    {field.name}={getattr(self, field.name)!r},"
-            for field in dataclasses.fields(self)
+            f"    {field.name}={getattr(self, field.name)!r}," for field in dataclasses.fields(self)
         )
         return (
             f"# python - <<'END' in the repository's folder\n"
+            f"import jax\n\n"
+            f'jax.config.update("jax_num_cpu_devices", 2)\n'
             f"from verification.replay import *\n\n"
             f"case = Case(\n{fields}\n)\n"
             f"replay(case, only={check!r})\n"

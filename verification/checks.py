@@ -38,7 +38,10 @@ def simulated(case: Case, **options: Any) -> Result:
         "metrics": (),
         "progress": False,
     }
-    return fl.simulate(case.method, case.problem, case.data.build(), **settings | options)
+    result = fl.simulate(case.method, case.problem, case.data.build(), **settings | options)
+    if result.status == "interrupted":  # a simulation takes Ctrl-C for itself, and ends early
+        raise KeyboardInterrupt
+    return result
 
 
 def the_same_bits_again(case: Case, result: Result) -> None:

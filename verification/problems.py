@@ -154,9 +154,7 @@ def vertical(draw: Draw, method: Algorithm, n: int) -> Posed:
     )
     classes = {"squared": draw(st.sampled_from([0, 2])), "logistic": 2, "softmax": 3}[loss]
     parties = draw(st.lists(st.integers(1, 4), min_size=n, max_size=n))
-    return Posed(
-        problem, OfColumns(draw(st.integers(4, 12)), tuple(parties), classes, draw(seeds))
-    )
+    return Posed(problem, OfColumns(draw(st.integers(4, 12)), tuple(parties), classes, draw(seeds)))
 
 
 KINDS: dict[str, Callable[[Algorithm, int], Strategy]] = {

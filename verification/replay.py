@@ -1,15 +1,11 @@
 """Names for the programs that reports print: `from verification.replay import *`."""
 
-import jax
-
-jax.config.update("jax_num_cpu_devices", 2)
-
-from fedloom.algorithms import *  # noqa: E402, F403
-from fedloom.models import *  # noqa: E402, F403
-from fedloom.operators.compressors import *  # noqa: E402, F403
-from fedloom.problems import *  # noqa: E402, F403
-from verification.cases import Case, OfColumns, OfMatrices, OfRows  # noqa: E402, F401
-from verification.checks import CHECKS, checks_of, simulated  # noqa: E402
+from fedloom.algorithms import *  # noqa: F403
+from fedloom.models import *  # noqa: F403
+from fedloom.operators.compressors import *  # noqa: F403
+from fedloom.problems import *  # noqa: F403
+from verification.cases import Case, OfColumns, OfMatrices, OfRows  # noqa: F401
+from verification.checks import CHECKS, checks_of, simulated
 
 
 def replay(case: Case, only: str | None = None) -> None:

@@ -46,9 +46,7 @@ class Report:
         passed = min(time.monotonic() - self.began, self.seconds)
         failed = f", {len(self.disagreements)} disagree" if self.disagreements else ""
         description = f"{stage}: {self.draws} draws, {self.processes} processes{failed}"
-        self.progress.update(
-            self.task, completed=passed, description=description, doing=str(doing)
-        )
+        self.progress.update(self.task, completed=passed, description=description, doing=str(doing))
 
     def take_visit(self, visit: Visit) -> None:
         """Note the draws of a visit."""

@@ -29,14 +29,14 @@ class Outcome(NamedTuple):
 
 
 class Enough(BaseException):
-    """No time is left; not an Exception, so that Hypothesis lets it through."""
+    """A case is small enough; not an Exception, so that Hypothesis lets it through."""
 
 
 class Visit:
     """Draws for one method until one could be compared."""
 
-    def __init__(self, key: str, seed: int, deadline: float):
-        self.key, self.seed, self.deadline = key, seed, deadline
+    def __init__(self, key: str, seed: int):
+        self.key, self.seed, self.deadline = key, seed, 0.0
         self.outcomes: list[Outcome] = []
         self.smallest: Outcome | None = None
 
@@ -59,10 +59,10 @@ class Visit:
         return self
 
     def _try(self, case: Case) -> None:
-        if time.monotonic() > self.deadline:
+        failed = self.smallest and self.smallest.error
+        if failed and time.monotonic() > self.deadline:
             raise Enough
         # While a case shrinks, only the check that failed is of interest.
-        failed = self.smallest and self.smallest.error
         outcome = examine(case, [failed.check] if failed else None)
         if not failed:
             self.outcomes.append(outcome)
@@ -100,7 +100,7 @@ def examine(case: Case, only: Sequence[str] | None = None) -> Outcome:
 def search(
     keys: Sequence[str], seed: int, deadline: float, show: Callable[[str, Any], None]
 ) -> Iterator[Visit]:
-    """Visit all methods in a random order, again and again, until the time is over.
+    """Visit all methods in a random order, again and again, until the time is over; one at least.
 
     A method that has failed is not visited again: there would be more of the same.
     """
@@ -108,10 +108,10 @@ def search(
     while left:
         chance.shuffle(left)
         for key in list(left):
-            if time.monotonic() > deadline:
+            if visits and time.monotonic() > deadline:
                 return
             show("random federations", key)
-            visit = Visit(key, chance.randrange(2**32), deadline).run()
+            visit = Visit(key, chance.randrange(2**32)).run()
             if visit.smallest is not None:
                 left.remove(key)
             yield visit

@@ -43,13 +43,14 @@ class LinearClients(LogisticClients):
         return x.T @ (x @ w - self.y[i][rows]) / len(x) + self.l2 * w
 
 
-def posed(regularisers: Strategy, weights: Strategy = st.just("equal")) -> Callable[[int], Strategy]:
+def posed(regularisers: Strategy, *weights: str) -> Callable[[int], Strategy]:
     """Logistic and least-squares regression without intercept."""
 
     @st.composite
     def of(draw: Callable[[Strategy], Any], n: int) -> Posed:
         loss = draw(st.sampled_from([Logistic, LeastSquares]))
-        problem = loss(l2=draw(penalties), regulariser=draw(regularisers), weights=draw(weights))
+        weighing = st.sampled_from(weights or ("equal",))
+        problem = loss(l2=draw(penalties), regulariser=draw(regularisers), weights=draw(weighing))
         classes = 2 if loss is Logistic else 0
         return Posed(problem, OfRows(draw(sizes(n)), draw(widths), classes, draw(seeds)))
 
@@ -82,12 +83,14 @@ def model_only(transcription: Callable, *names: str, **renamed: str) -> Callable
 
 
 def fedavg(case: Case, result: Result) -> Iterator[Pair]:
+    """The model, with clients weighed alike or by size."""
     weights = case.data.sizes if case.problem.weights == "size" else None
     options = given(case, "lr", "cohort", "server_lr", steps="local_steps")
     yield Pair("model", result.model, averaging.fedavg(*start(case), weights=weights, **options))
 
 
 def scaffold(case: Case, result: Result) -> Iterator[Pair]:
+    """The model and all controls."""
     options = given(case, "lr", "cohort", "server_lr", "option", steps="local_steps")
     x, c, c_i = averaging.scaffold(*start(case), **options)
     yield Pair("model", result.model, x)
@@ -96,6 +99,7 @@ def scaffold(case: Case, result: Result) -> Iterator[Pair]:
 
 
 def decoupled_prox(case: Case, result: Result) -> Iterator[Pair]:
+    """The point, its proximal map and the corrections."""
     options = given(case, "lr", "server_lr", steps="local_steps")
     l1 = case.problem.regulariser.strength
     x, model, corrections = composite.decoupled_prox(*start(case), l1=l1, **options)
@@ -105,6 +109,7 @@ def decoupled_prox(case: Case, result: Result) -> Iterator[Pair]:
 
 
 def fast_fedda(case: Case, result: Result) -> Iterator[Pair]:
+    """The model, counted either way."""
     options = given(case, "mu", "gamma", "cohort", steps="local_steps")
     options["released"] = case.method.count == "released"
     l1 = case.problem.regulariser.strength
@@ -139,6 +144,7 @@ def step_of_lambda(case: Case, n: int) -> Callable:
 
 
 def pfedme(case: Case, result: Result) -> Iterator[Pair]:
+    """The model and the personal ones."""
     options = given(
         case, "lr", "penalty", "outer_lr", "mixing", "cohort", inner="inner_steps",
         steps="local_steps",
@@ -149,6 +155,7 @@ def pfedme(case: Case, result: Result) -> Iterator[Pair]:
 
 
 def per_fedavg(case: Case, result: Result) -> Iterator[Pair]:
+    """The model; each step has three batches."""
     clients, drawn = start(case)
 
     def triples(r: int, i: int, k: int) -> list[np.ndarray]:
@@ -181,7 +188,7 @@ def cohorts(listing: Listing) -> Listing:
 
 STEPS = {"steps": "local_steps"}
 LISTINGS: dict[str, Listing] = {
-    "fedavg": listing(fedavg, posed(st.just(Zero()), st.sampled_from(["equal", "size"]))),
+    "fedavg": listing(fedavg, posed(st.just(Zero()), "equal", "size")),
     "fedprox": listing(
         model_only(averaging.fedprox, "lr", "mu", "cohort", **STEPS), FREE,
         sampling="uniform", stragglers=0,

@@ -59,18 +59,21 @@ def of_hub(result: Result, u: np.ndarray, alpha: np.ndarray) -> Iterator[Pair]:
 
 
 def local_sgda(case: Case, result: Result) -> Iterator[Pair]:
+    """Both blocks, with g by its proximal map or by subgradients."""
     options = given(case, ("lr", "dual_lr", "local_steps", "cohort"))
     sub = case.method.regularise == "subgradient"
     yield from of_hub(result, *minimax.local_sgda(*start(case), sub=sub, **options))
 
 
 def fed_norm_sgda(case: Case, result: Result) -> Iterator[Pair]:
+    """Both blocks, after whole passes over the own rows."""
     options = given(case, ("lr", "dual_lr", "cohort"))
     epochs = int(case.method.local_steps.split()[0])
     yield from of_hub(result, *minimax.fed_norm_sgda(*start(case), epochs=epochs, **options))
 
 
 def ffmdr(case: Case, result: Result) -> Iterator[Pair]:
+    """The model and the clients' points, by stochastic descent ascent."""
     consensus = case.key == "ffmdr_consensus"
     names = ("beta", "solver", "cohort", *(() if consensus else ("server_prox",)))
     z, w, y, _ = minimax.ffmdr(*start(case), consensus=consensus, **given(case, names))
@@ -94,9 +97,7 @@ LISTINGS: dict[str, Listing] = {
     "ffmdr": listing(ffmdr, solver=SOLVER, **only(attendance=None)),
     "ffmdr_consensus": listing(ffmdr, solver=SOLVER, **only(attendance=None, dual_beta=None)),
     "local_sgda": listing(local_sgda, regularise=st.sampled_from(["prox", "subgradient"])),
-    "local_sgda_plus": listing(
-        both_blocks(minimax.fedsgda_plus, "local_steps", "snapshot_every")
-    ),
+    "local_sgda_plus": listing(both_blocks(minimax.fedsgda_plus, "local_steps", "snapshot_every")),
     "fedsgda_plus": listing(
         both_blocks(
             minimax.fedsgda_plus, "local_steps", "snapshot_every", "server_lr", "server_dual_lr"

@@ -116,6 +116,7 @@ def points(case: Case, states: list[Any], x: list, c: list, levels: list) -> Ite
 
 
 def quped(case: Case, result: Result) -> Iterator[Pair]:
+    """The common model, the own ones and their centres."""
     w, clients = first_state(case)
     levels = levels_of(case)
     centres = [s.centres[0] if own else None for s, own in zip(clients, levels, strict=True)]
@@ -130,6 +131,7 @@ def quped(case: Case, result: Result) -> Iterator[Pair]:
 
 
 def qupel(case: Case, result: Result) -> Iterator[Pair]:
+    """The same, with own models that begin at the common one."""
     w, _ = first_state(case)
     levels = levels_of(case)
     width = case.method.quantise.bits or case.problem.bits
@@ -165,6 +167,7 @@ def alone(case: Case, result: Result) -> Iterator[Pair]:
 
 
 def mutual_learning(case: Case, result: Result) -> Iterator[Pair]:
+    """The common model and the own ones."""
     w, clients = first_state(case)
     w, x = personal.mutual_learning(
         *start(case), w, [state.model for state in clients], a=case.method.guidance,

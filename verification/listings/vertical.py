@@ -15,6 +15,8 @@ from verification.listings.base import Listing, Pair, only
 from verification.problems import Posed, seeds
 from verification.values import Strategy, hundredths, shares
 
+NONE = st.just(Zero())
+
 
 def posed(regularisers: Strategy) -> Callable[[int], Strategy]:
     """Least squares over parties."""
@@ -37,7 +39,7 @@ def columns(case: Case) -> vertical.Columns:
 
 def listing(
     transcription: Callable[[Case, vertical.Columns], Any], *, drawn: bool = False,
-    regularisers: Strategy = st.just(Zero()), **fixed: Strategy,
+    regularisers: Strategy = NONE, **fixed: Strategy,
 ) -> Listing:  # fmt: skip
     """Compare the model: `transcription(case, data)` gives the parts of all parties."""
     common = {"step": hundredths(0.02, 0.2), **only(beta_trick=False, iterate="last")}
