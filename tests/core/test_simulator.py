@@ -184,7 +184,12 @@ def test_a_folder_of_others_is_not_overwritten(tmp_path):
 
 
 @pytest.mark.parametrize("cohort", [None, 3])
-def test_several_devices_give_the_numbers_of_one(cohort, tmp_path):
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [("Scaffold(lr=0.1", "Logistic()"), ("CODASCA(lr=0.1, dual_lr=0.1", "AUC()")],
+    ids=["scaffold", "codasca"],
+)
+def test_several_devices_give_the_numbers_of_one(method, problem, cohort, tmp_path):
     """The cohort is divided over two devices of a CPU, in a process of its own."""
     program = tmp_path / "devices.py"
     program.write_text(
@@ -195,8 +200,8 @@ def test_several_devices_give_the_numbers_of_one(cohort, tmp_path):
         rng = np.random.default_rng(0)
         parts = [(rng.normal(size=(m, 5)), rng.integers(0, 2, m)) for m in (7, 9, 8, 7, 9)]
         def run(devices):
-            return fl.simulate(fl.algorithms.Scaffold(lr=0.1, cohort={cohort}),
-                               fl.problems.Logistic(), fl.data.from_arrays(parts),
+            return fl.simulate(fl.algorithms.{method}, cohort={cohort}),
+                               fl.problems.{problem}, fl.data.from_arrays(parts),
                                rounds=7, batch_size=4, devices=devices)
         one, two = run(1), run(2)
         close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)

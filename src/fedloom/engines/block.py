@@ -81,8 +81,8 @@ def first_state(
         index = jnp.arange(group.size)
         ids = index if group.members is None else jnp.asarray(group.members)
         client_keys = jax.vmap(lambda id: keys.first_client(root, id))(ids)
-        work = lambda f, _, key: algorithm.init_client(f, key)  # noqa: E731
-        return map_group(group, work, plan, index, client_keys)
+        work = lambda algorithm, f, _, key: algorithm.init_client(f, key)  # noqa: E731
+        return map_group(group, work, plan, algorithm, index, client_keys)
 
     return hub, tuple(map(of, federation.groups))
 

@@ -121,7 +121,8 @@ def _measure_model(
     def of(group: Group, state: Tree) -> dict[str, Array]:
         store = group.train if group.test is None else group.test
 
-        def at_client(f: Any, index: Array, client: Tree) -> dict[str, Array]:
+        def at_client(common: Tree, f: Any, index: Array, client: Tree) -> dict[str, Array]:
+            algorithm, model = common
             deployed = algorithm.deployed(model, client, f)
             layout, problem = f.layout, group.problem
             if algorithm.takes == "personal":  # deployed is the client's own network
@@ -139,7 +140,8 @@ def _measure_model(
                 out |= {"scores": problem.predict(arrays, batch.rows.x), "labels": labels}
             return out
 
-        return map_group(group, at_client, plan, jnp.arange(group.size), state)
+        common = algorithm, model
+        return map_group(group, at_client, plan, common, jnp.arange(group.size), state)
 
     groups = tuple(
         of(group, state) for group, state in zip(federation.groups, clients, strict=True)

@@ -69,37 +69,39 @@ def answer(
     return states, Replies(value, dataclasses.replace(request.to, present=present))
 
 
-def map_group(group: Group, work: Callable, plan: Plan, *per_client: Tree) -> Tree:
-    """Apply `work(f, *rows)` to clients: side by side, in portions, or divided over devices.
+def map_group(group: Group, work: Callable, plan: Plan, common: Tree, *per_client: Tree) -> Tree:
+    """Apply `work(common, f, *rows)` to clients: side by side, in portions, or over devices.
 
-    The first of `per_client` holds the clients' positions in the group.
+    What all clients see is handed over as `common`: an array that `work` took from around it would
+    belong to all devices together, and `zeros_like` of it could not be made on one of them. The
+    first of `per_client` holds the clients' positions in the group.
     """
     size = per_client[0].shape[0]
 
-    def one(group: Group, index: Array, *rest: Tree) -> Tree:
-        return work(group.objective(index), index, *rest)
+    def here(group: Group, common: Tree, *per_client: Tree) -> Tree:
+        def one(index: Array, *rest: Tree) -> Tree:
+            return work(common, group.objective(index), index, *rest)
 
-    def here(group: Group, *per_client: Tree) -> Tree:
         if per_client[0].shape[0] == 1:  # nothing to map: plain kernels, without a batch axis
-            out = one(group, *jax.tree.map(lambda a: a[0], per_client))
+            out = one(*jax.tree.map(lambda a: a[0], per_client))
             return jax.tree.map(lambda a: jnp.asarray(a)[None], out)
         if plan.lanes is None or plan.lanes >= per_client[0].shape[0]:
-            return jax.vmap(lambda *row: one(group, *row))(*per_client)
+            return jax.vmap(one)(*per_client)
         lanes = None if plan.lanes == 1 else plan.lanes
-        return jax.lax.map(lambda row: one(group, *row), per_client, batch_size=lanes)
+        return jax.lax.map(lambda row: one(*row), per_client, batch_size=lanes)
 
     if plan.mesh is None or size < plan.mesh.size:
-        return here(group, *per_client)
+        return here(group, common, *per_client)
     missing = -size % plan.mesh.size
     padded = jax.tree.map(lambda a: jnp.concatenate([a, a[:missing]]), per_client)
     divided, whole = PartitionSpec("clients"), PartitionSpec()
     out = jax.shard_map(
         here,
         mesh=plan.mesh,
-        in_specs=(whole, *[divided] * len(per_client)),
+        in_specs=(whole, whole, *[divided] * len(per_client)),
         out_specs=divided,
         check_vma=False,
-    )(group, *padded)
+    )(group, common, *padded)
     # Every device then holds all rows, so that the hub sums them in the same order everywhere.
     everywhere = jax.sharding.NamedSharding(plan.mesh, whole)
     return jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, everywhere)[:size], out)
@@ -122,11 +124,12 @@ def _run(
     whole_group = _is_static(slots.index) and np.array_equal(slots.index, np.arange(group.size))
     before = state if whole_group else jax.tree.map(lambda s: s[slots.index], state)
 
-    def work(f: Any, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
-        return algorithm.perform(request.method, client, request.message, f, key)
+    def work(common: Tree, f: Any, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
+        algorithm, message = common
+        return algorithm.perform(request.method, client, message, f, key)
 
-    index = jnp.asarray(slots.index)
-    after, reply = map_group(group, work, plan, index, before, client_keys)
+    index, common = jnp.asarray(slots.index), (algorithm, request.message)
+    after, reply = map_group(group, work, plan, common, index, before, client_keys)
     if _is_static(slots.present) and np.all(slots.present):
         if whole_group:
             return after, reply

@@ -1,0 +1,128 @@
+"""`make verify` finds what is planted: a method that differs, look-alikes, unequal processes."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings, strategies
+
+import fedloom as fl
+from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.engines.site import Site
+from verification import processes, search
+from verification.cases import Case, OfRows
+from verification.drawing import cases
+from verification.listings import LISTINGS
+from verification.look_alikes import look_alikes, pytree_classes
+
+ROOT = Path(__file__).parents[1]
+CASE = Case(
+    key="fedavg",
+    method=fl.algorithms.FedAvg(lr=0.1, local_steps=2, cohort=2),
+    problem=fl.problems.Logistic(l2=0.1),
+    data=OfRows(sizes=(4, 6), width=2, classes=2, seed=0),
+    listed=True,
+)
+
+
+def test_a_sound_case_agrees_everywhere():
+    outcome = search.examine(CASE)
+    assert outcome.error is None and outcome.passed == ("again", "resume", "wire", "listing")
+
+
+def test_a_wire_engine_that_differs_is_reported_as_a_program_that_runs(monkeypatch):
+    right = Site.answer
+    wrong = lambda site, letter: jax.tree.map(lambda v: v + 1e-9, right(site, letter))  # noqa: E731
+    monkeypatch.setattr(Site, "answer", wrong)
+    # One draw is enough to see it; a smaller one is not looked for.
+    monkeypatch.setattr(search, "SHRINK_SECONDS", 0.0)
+    monkeypatch.setattr(search, "cases", lambda key: strategies.just(CASE))
+    visit = search.Visit("fedavg", 0).run()
+    assert visit.smallest.error.check == "wire" and "hub model" in str(visit.smallest.error)
+    program = visit.smallest.case.snippet("wire")
+    assert "replay(case, only='wire')" in program
+    names = {}
+    begin = program.index("from verification")  # this process has its devices already
+    exec(program[begin : program.index("replay(case")], names)
+    assert names["case"] == CASE
+
+
+def test_a_method_that_departs_from_its_listing_is_found(monkeypatch):
+    right = fl.algorithms.FedAvg.train
+
+    def train(*given):
+        return jax.tree.map(lambda change: change / 2, right(*given))
+
+    monkeypatch.setattr(fl.algorithms.FedAvg, "train", train)
+    # Another number of rows, for which no program has been compiled yet.
+    outcome = search.examine(
+        dataclasses.replace(CASE, data=CASE.data._replace(sizes=(4, 7))), ["listing"]
+    )
+    assert outcome.error.check == "listing"
+
+
+def test_classes_that_jax_cannot_tell_apart_are_found():
+    def registered_plainly():
+        @jax.tree_util.register_dataclass
+        @dataclasses.dataclass
+        class LookAlike:
+            x: float
+
+        return LookAlike
+
+    one, other = registered_plainly(), registered_plainly()
+    assert look_alikes([one, other]) == [(one, other)]
+    ours = pytree_classes()
+    assert {entry.cls for entry in CATALOGUE.values()} <= set(ours)
+    assert look_alikes(ours) == []
+
+
+def test_processes_that_disagree_are_told_with_their_orders():
+    a, b = "a" * 64, "b" * 64
+    ran = [
+        processes.Ran(("x:wire", "y:wire"), "empty", {"x:wire": a, "y:wire": a}),
+        processes.Ran(("y:wire", "x:wire"), "filled", {"x:wire": b, "y:wire": a}),
+    ]
+    (difference,) = processes.differences(ran)
+    assert difference.program == "x:wire"
+    assert f"{b}\n    filled cache: y:wire x:wire" in str(difference)
+    assert processes.differences(ran[:1]) == []
+
+
+def test_a_process_that_fails_is_a_difference():
+    (difference,) = processes.differences(
+        [processes.Ran(("no_such:wire",), "empty", processes.fresh(["no_such:wire"], Path("off")))]
+    )
+    assert "ParameterError" in str(difference)
+
+
+def test_every_method_of_the_catalogue_has_a_transcription_to_be_compared_with():
+    assert set(LISTINGS) == set(CATALOGUE)
+
+
+@pytest.mark.parametrize("key", CATALOGUE)
+def test_cases_of_every_method_can_be_drawn(key):
+    drawn = []
+    draw = given(cases(key))(lambda case: drawn.append(case))
+    settings(
+        max_examples=5, database=None, deadline=None, derandomize=True, phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )(draw)()  # fmt: skip
+    assert len(drawn) == 5 and {case.key for case in drawn} == {key}
+
+
+def test_the_command_draws_and_starts_processes_however_short_the_time(tmp_path):
+    command = [sys.executable, "-m", "verification", "--minutes", "0", "--methods", "vertical_gd"]
+    done = subprocess.run(
+        [*command, "--seed", "1", "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Disagreements: 0" in done.stdout
+    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    ran = [line for line in lines if line["what"] == "process"]
+    assert [line["cache"] for line in ran] == ["empty", "filled"]
+    assert len(lines) > len(ran) and not any(line.get("error") for line in lines)
