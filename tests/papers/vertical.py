@@ -162,6 +162,22 @@ def descent(data, step, rounds, momentum=0.0):
     return x
 
 
+def smoothness(joint, loss, ridge):
+    """L of the whole objective, of which gradient descent takes steps 1/L."""
+    return loss * joint + ridge
+
+
+def momentum(largest, smallest):
+    """Of AGD, for L and mu."""
+    return (largest**0.5 - smallest**0.5) / (largest**0.5 + smallest**0.5)
+
+
+def saddle_step(part, *roots, ridge, loss, others=()):
+    """part min{1, 1/sqrt(root), ..., 1/L_r, 1/L_l, 1/other, ...}: how the papers write steps."""
+    bounds = [1.0, ridge, loss, *others, *[root**0.5 for root in roots]]
+    return part * min(1 / bound for bound in bounds if bound > 0)
+
+
 def sharing_admm(data, rho, rounds):
     """F11, by the closed forms of ridge regression."""
     n, xs = data.n, data.starts()
