@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-federation lint docs bench clean
+.PHONY: help demo test test-federation mutate lint docs bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -24,6 +24,9 @@ test: $(VENV)/installed lint  ## set up, then run all checks
 test-federation: $(VENV)/installed  ## faults of real deployments: about half an hour
 	$(BIN)/python -m pytest -m deployment tests/federation
 
+mutate: $(VENV)/installed  ## which small mistakes do tests miss? see docs/verification/mutation.md
+	$(BIN)/python -m tools.mutate algorithms operators problems engines --sample 100
+
 lint: $(VENV)/installed  ## style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -37,4 +40,4 @@ bench: $(VENV)/installed  ## measure against others; see docs/performance.md
 	$(BIN)/python -m benchmarks.vertical
 
 clean:  ## remove the environment and what tests and demos left
-	rm -rf $(VENV) demo site tests/.cache .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo site .mutate tests/.cache .pytest_cache .mypy_cache .ruff_cache

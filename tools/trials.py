@@ -30,7 +30,7 @@ BASELINES = HERE / ".mutate"
 _IMPORTED_ONCE = ("jax", "jax.numpy", "optax", "scipy.optimize", "sklearn", "polars", "safetensors")
 _QUIET = ["-p", "no:cacheprovider", "--tb=no"]
 _AT_LEAST, _TIMES_LONGER = 20.0, 4.0  # seconds that a mutant gets, and of what its tests took
-_LONGEST = 90.0  # seconds of tests for one mutant
+_LONGEST = 60.0  # seconds of tests for one mutant
 
 Plan = dict[str, dict[str, Any]]  # of each test, its seconds and the functions that it calls
 
