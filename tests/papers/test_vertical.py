@@ -88,11 +88,11 @@ LISTINGS = {
         EGVFLCoordinate(30, 60, shared=False, refresh=0.4, step=STEP),
         lambda: vertical.coordinate(DATA, STEP, ROUNDS, 0.4, 30, 60, False)[0],
     ),
-    "slacks": (EGVFLSlacks(step=STEP), lambda: vertical.slacks(DATA, STEP, ROUNDS)),
+    "slacks": (EGVFLSlacks(step=STEP), lambda: vertical.slacks(DATA, STEP, ROUNDS)[0]),
     "proximal": (EGVFLProximal(step=STEP), lambda: vertical.proximal(DATA, STEP, ROUNDS, 0.0)),
     "augmented": (
         EGVFLAugmented(rho=0.3, step=STEP),
-        lambda: vertical.augmented(DATA, STEP, 0.3, ROUNDS),
+        lambda: vertical.augmented(DATA, STEP, 0.3, ROUNDS)[0],
     ),
     "dual": (EGVFLDual(step=STEP), lambda: vertical.dual(DATA, STEP, ROUNDS)),
     "gd": (VerticalGD(step=0.03), lambda: [vertical.descent(DATA, 0.03, ROUNDS)]),
@@ -198,6 +198,51 @@ def test_theory_finds_its_step_without_pooling_and_on_both_engines(double):
     # Two numbers a row and iteration, each way (G18).
     assert network.bytes_up - opening - DATA.n * 8 == ROUNDS * DATA.n * 2 * DATA.s * 8
     assert tricked.final["bytes_up"] == network.bytes_up
+
+
+SCALED = {"step": STEP, "beta_trick": True}
+TRICKED = {
+    "randk": (
+        EGVFLCompressed(RandK(50), refresh=0.4, eigenvalue="bound", **SCALED),
+        lambda data: vertical.compressed(data, STEP, ROUNDS, 0.4, 50, True, "old"),
+    ),
+    "error feedback": (
+        EGVFLErrorFeedback(TopK(30), refresh=0.4, eigenvalue="bound", **SCALED),
+        lambda data: vertical.error_feedback(data, STEP, ROUNDS, 0.4, 30),
+    ),
+    "partial": (
+        EGVFLPartial(2, eigenvalue="bound", **SCALED),
+        lambda data: vertical.partial(data, STEP, ROUNDS, 2),
+    ),
+    "coordinate": (
+        EGVFLCoordinate(50, 40, refresh=0.4, eigenvalue="bound", **SCALED),
+        lambda data: vertical.coordinate(data, STEP, ROUNDS, 0.4, 50, 40, True),
+    ),
+    "slacks": (EGVFLSlacks(**SCALED), lambda data: vertical.slacks(data, STEP, ROUNDS)),
+    "augmented": (
+        EGVFLAugmented(rho=0.3, eigenvalue="bound", **SCALED),
+        lambda data: vertical.augmented(data, STEP, 0.3, ROUNDS),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRICKED)
+def test_the_beta_trick_follows_the_listing_on_the_scaled_problem(name, double):
+    method, listing = TRICKED[name]
+    found = simulate(method)
+    hub, own = found.state.hub, [np.linalg.eigvalsh(a.T @ a)[-1] for a in DATA.blocks]
+    beta = 3 ** (1 / 3) / max(own) ** (1 / 6) if name == "slacks" else sum(own) ** (-1 / 6)
+    close(hub.scale.beta, beta, 1e-6)  # a party's own eigenvalue is found by iteration
+    shares, slack, *_ = listing(DATA.scaled(float(hub.scale.beta)))
+    close(joined(found.model), np.concatenate(shares))
+    close(method.model(hub, None), slack / hub.scale.beta)  # the scores, in their own scale
+
+
+@pytest.mark.parametrize("steps", [1, 2, 9])
+def test_parties_of_sharing_admm_take_accelerated_steps(steps, double):
+    found = simulate(SharingADMM(rho=1.3, inner_steps=steps), LASSO)
+    expected = vertical.inexact_sharing_admm(DATA, 1.3, ROUNDS, 1.5, steps)
+    close(joined(found.model), np.concatenate(expected), 1e-11)
 
 
 class Known(NamedTuple):
