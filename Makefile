@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-federation verify lint docs bench clean
+.PHONY: help demo test test-federation verify mutate lint docs bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -27,6 +27,9 @@ test-federation: $(VENV)/installed  ## faults of real deployments: about half an
 verify: $(VENV)/installed  ## random federations and fresh processes; ARGS="--minutes 60 --all"
 	$(BIN)/python -m verification $(ARGS)
 
+mutate: $(VENV)/installed  ## which small mistakes do tests miss? see docs/verification/mutation.md
+	$(BIN)/python -m tools.mutate algorithms operators problems engines --sample 100
+
 lint: $(VENV)/installed  ## style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -40,4 +43,4 @@ bench: $(VENV)/installed  ## measure against others; see docs/performance.md
 	$(BIN)/python -m benchmarks.vertical
 
 clean:  ## remove the environment and what tests and demos left
-	rm -rf $(VENV) demo site verify tests/.cache .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo site verify .mutate tests/.cache .pytest_cache .mypy_cache .ruff_cache

@@ -74,6 +74,60 @@ def test_bytes_are_what_is_sent(q, size):
     assert sum(np.asarray(array).nbytes for array in arrays) == size
 
 
+OMEGA = {  # of 30 numbers, as the papers state it
+    Identity(): 1,
+    RandK(25): 30 / 8,
+    RandomRounding(3): 1 + 30**0.5 / 3,  # few levels: the second bound is the smaller
+    RandomRounding(40): 1 + 30 / 40**2,
+    Natural(): 9 / 8,
+}
+DELTA = {TopK(25): 30 / 8, LowRank(2): 5 / 2, LowRank(9): 1}
+
+
+def test_what_theory_is_told_is_what_the_papers_state():
+    assert {q: pytest.approx(q.omega(V)) for q in OMEGA} == OMEGA
+    assert {c: pytest.approx(c.delta(V)) for c in DELTA} == DELTA
+    assert RandK(25).portion(V) == 32 / 120
+    assert TopK(100).portion(V) == 1  # values and places, and still no more than all
+
+
+def test_powers_of_two_pass_as_they_are_from_the_smallest_to_the_largest(double):
+    powers = np.array([-127.0, -126, -1, 0, 1, 126, 127])
+    exact = np.concatenate([2.0**powers, -(2.0**powers)])
+    np.testing.assert_array_equal(through(Natural(), jnp.asarray(exact), draws.key(0)), exact)
+    outside = jnp.asarray([2.0**-128, 2.0**-140, 2.0**128, -(2.0**140)])
+    got = through(Natural(), outside, draws.key(0))
+    np.testing.assert_array_equal(got, [0, 0, 2.0**127, -(2.0**127)])
+
+
+def test_a_rank_that_is_high_enough_loses_nothing(double):
+    for shape in ((30,), (7,), (1,), (5, 6)):
+        v = jnp.asarray(np.random.default_rng(1).normal(size=shape))
+        np.testing.assert_allclose(through(LowRank(9), v, draws.key(0)), v, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", [RandK, TopK])
+def test_shares_are_whole_numbers_from_1_to_100(kind):
+    assert kind(1).count(V) == 1 and kind(100).count(V) == 30
+    for wrong in (0, 101, True, 2.5):
+        with pytest.raises(fl.FedloomError, match="a whole number from 1 to 100"):
+            kind(wrong)
+
+
+def test_levels_are_whole_numbers_from_1_to_127():
+    assert RandomRounding(1).levels == 1 and RandomRounding(127).wire_bytes(V) == 34
+    for wrong in (0, 128):
+        with pytest.raises(fl.FedloomError, match="a whole number from 1 to 127"):
+            RandomRounding(wrong)
+
+
+@pytest.mark.parametrize("levels", [1, 7, 8, 127])
+def test_the_largest_level_is_the_norm_with_its_sign(levels, double):
+    for alone in ([0, 0, 3.0], [-3.0, 0, 0], [0, -3.0, 0, 0]):
+        v = jnp.asarray(alone)
+        np.testing.assert_allclose(through(RandomRounding(levels), v, draws.key(0)), v, rtol=1e-15)
+
+
 @pytest.mark.parametrize("q", [Natural(), RandomRounding(7), RandK(50, shared=False)], ids=repr)
 def test_zero_stays_zero(q):
     assert not np.asarray(through(q, jnp.zeros(7), draws.key(0))).any()

@@ -76,6 +76,40 @@ def test_the_centre_update_is_the_exact_prox_of_one_weight(double):
     np.testing.assert_allclose(got, 0.515)
 
 
+def test_the_distance_is_half_the_sum_of_distances(double):
+    x = weights()
+    expected = 0.5 * np.abs(x[:, None] - CENTRES).min(1).sum()
+    np.testing.assert_allclose(quantisers.distance(jnp.asarray(x), CENTRES), expected, rtol=1e-14)
+
+
+def test_the_centre_update_may_divide_by_the_size_of_a_cell(double):
+    """Three weights above the first centre, one at it, none near the last: 3/4 of a step, and 0."""
+    x, c = jnp.array([0.0, 0.1, 0.2, 0.3, 1.1]), jnp.array([0.0, 1.0, 9.0])
+    step = {"step": 0.08, "sign": 1.0}
+    got = quantisers.prox_centres(c, c, x, per_cell=True, **step)
+    np.testing.assert_allclose(got, [0.04 * 3 / 4, 1 + 0.04, 9.0], rtol=1e-14)
+    got = quantisers.prox_centres(c, c, x, per_cell=False, **step)
+    np.testing.assert_allclose(got, [0.04 * 3, 1 + 0.04, 9.0], rtol=1e-14)
+
+
+def test_a_model_is_quantised_layer_by_layer(double):
+    """Two layers with a free weight before, between and after them."""
+    q = quantisers.Quantiser(((1, 3), (4, 6)), 2)
+    x = jnp.array([5.0, 0.2, 0.9, 6.0, -1.8, -0.7, 7.0])
+    c = jnp.array([[0.0, 1.0], [-2.0, -1.0]])
+    np.testing.assert_array_equal(q.hard(x, c), [5, 0, 1, 6, -2, -1, 7])
+    np.testing.assert_allclose(q.distance(x, c), 0.5 * (0.2 + 0.1 + 0.2 + 0.3), rtol=1e-14)
+    np.testing.assert_allclose(
+        q.prox_weights(x, c, 0.1), [5, 0.15, 0.95, 6, -1.85, -0.75, 7], rtol=1e-14
+    )
+    moved = c + jnp.array([[0.5, 0.25], [0.125, 0.0]])
+    np.testing.assert_array_equal(q.follow(x, c, moved), [5, 0.5, 1.25, 6, -1.875, -1, 7])
+    other = jnp.arange(7.0)
+    np.testing.assert_array_equal(q.put(other, x), [0, 0.2, 0.9, 3, -1.8, -0.7, 6])
+    firsts = q.first_centres(jnp.array([9.0, -1.0, 3.0, 9.0, -2.0, -4.0, 9.0]))
+    np.testing.assert_array_equal(firsts, [[-1, 3], [-3, 0]])
+
+
 def test_soft_tends_to_hard_as_it_sharpens(double):
     x, c = jnp.asarray(weights()), jnp.asarray(CENTRES)
     gaps = [float(jnp.abs(quantisers.soft(x, c, p) - quantisers.hard(x, c)).mean())

@@ -38,6 +38,41 @@ def test_sparse_products_are_scipys(double):
     np.testing.assert_allclose(made.gram(), (a.T @ a).toarray(), atol=1e-12)
 
 
+@pytest.mark.parametrize("tail", [(), (3,)], ids=["a vector", "columns"])
+def test_dense_products_are_numpys(tail, double):
+    rng = np.random.default_rng(2)
+    a, x, y = (rng.normal(size=shape) for shape in ((5, 4), (4, *tail), (5, *tail)))
+    made = block(a, "float64")
+    assert isinstance(made, Dense) and made.shape == (5, 4)
+    np.testing.assert_allclose(made.forward(x), a @ x, atol=1e-13)
+    np.testing.assert_allclose(made.adjoint(y), a.T @ y, atol=1e-13)
+    some = np.array([3, 0])
+    np.testing.assert_allclose(made.some_of_forward(some, x), (a @ x)[some], atol=1e-13)
+    np.testing.assert_allclose(made.some_of_adjoint(some, y), (a.T @ y)[some], atol=1e-13)
+    np.testing.assert_allclose(made.gram(), a.T @ a, atol=1e-13)
+    np.testing.assert_array_equal(made.matrix(), a)
+
+
+def test_rows_and_columns_of_every_length():
+    """From none to all entries, so that buckets and chunks of every size occur, exactly filled."""
+    rows, width = 260, 270
+    lengths = np.zeros(rows, int)
+    lengths[:12] = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 0, 270)
+    a = np.zeros((rows, width))
+    for i, length in enumerate(lengths):
+        a[i, :length] = np.arange(1, length + 1)
+    for column, height in ((20, 63), (21, 64), (22, 65), (23, 128), (24, 129), (25, 0)):
+        a[:, column] = 0
+        a[rows - height :, column] = np.arange(1, height + 1) if height else 0
+    made = block(csr_array(a), "float64")
+    assert isinstance(made, Sparse)
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=width), rng.normal(size=rows)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(made.forward(jnp.asarray(x)), a @ x, rtol=1e-12, atol=1e-10)
+        np.testing.assert_allclose(made.adjoint(jnp.asarray(y)), a.T @ y, rtol=1e-12, atol=1e-10)
+
+
 def test_a_sparse_block_takes_the_room_of_its_nonzeros():
     a = csr_array((np.ones(5000), (np.arange(5000), np.arange(5000))), shape=(5000, 5000))
     made = block(a, "float32")

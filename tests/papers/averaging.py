@@ -20,14 +20,18 @@ def fedavg(clients, draws, *, lr, steps, cohort, rounds, server_lr=1.0, weights=
     return w
 
 
-def fedprox(clients, draws, *, lr, mu, steps, cohort, rounds):
-    """Li et al. 2020, Algorithm 2, uniform sampling, equal weights, no stragglers."""
+def fedprox(clients, draws, *, lr, mu, steps, cohort, rounds, taken=None):
+    """Li et al. 2020, Algorithm 2, uniform sampling, equal weights.
+
+    `taken(round, client)` says how many steps a client takes; all take `steps` without it.
+    """
     w = np.zeros(clients.d)
     for r in range(1, rounds + 1):
         trained = []
         for i in draws.cohort(r, cohort):
             v = w.copy()
-            for batch in draws.batches(r, 1, i, steps):
+            count = steps if taken is None else taken(r, i)
+            for batch in draws.batches(r, 1, i, count):
                 v = v - lr * (clients.grad(i, v, batch) + mu * (v - w))
             trained.append(v)
         w = np.mean(trained, axis=0)

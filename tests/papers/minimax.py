@@ -4,6 +4,7 @@ import jax
 import numpy as np
 
 from fedloom import cohorts, draws
+from fedloom.algorithms.wrappers import unreliable
 from fedloom.engines import keys
 
 
@@ -52,9 +53,9 @@ class AUCClients:
 class Drawn:
     """The random choices of a run with batches of b rows."""
 
-    def __init__(self, clients, batch_size, seed=0):
+    def __init__(self, clients, batch_size, seed=0, drop=0.0):
         self.sizes = [len(y) for y in clients.y]
-        self.batch_size, self.root = batch_size, keys.root(seed)
+        self.batch_size, self.root, self.drop = batch_size, keys.root(seed), drop
 
     def key(self, round, exchange, i):
         return keys.client(self.root, round, exchange, i)
@@ -68,6 +69,12 @@ class Drawn:
 
     def passes(self, i):
         return -(-self.sizes[i] // self.batch_size)
+
+    def there(self, round):
+        """Who takes part where everyone is asked, and some are away."""
+        key = draws.fold(keys.hub(self.root, round), unreliable._AWAY)
+        away = jax.random.bernoulli(key, self.drop, (len(self.sizes),))
+        return np.flatnonzero(~np.asarray(away)).tolist()
 
     def cohort(self, round, size):
         return self.cohort_of(keys.hub(self.root, round), size)
@@ -158,7 +165,7 @@ def fedsgda_plus(
                 clients, drawn, i, u, al, drawn.key(r, 1, i), lr=lr, dual_lr=dual_lr,
                 steps=local_steps, frozen=frozen,
             )
-            for i in range(clients.n)
+            for i in drawn.there(r)
         ]  # fmt: skip
         u = u + server_lr * (np.mean([e[0] for e in ends], axis=0) - u)
         al = al + server_dual_lr * (np.mean([e[1] for e in ends], axis=0) - al)
@@ -179,7 +186,7 @@ def momentum_local_sgda(
     dx, dy = np.mean([f[0] for f in first], axis=0), np.mean([f[1] for f in first], axis=0)
     for r in range(1, rounds + 1):
         ends = []
-        for i in range(n):
+        for i in drawn.there(r):
             x, y, ex, ey = u, al, dx, dy
             for rows in drawn.batches(drawn.key(r, 1, i), i, local_steps):
                 x, y = x - averaging * lr * ex, y + averaging * dual_lr * ey
@@ -202,7 +209,7 @@ def fedsgda_m(
     v, s = np.mean([f[0] for f in first], axis=0), np.mean([f[1] for f in first], axis=0)
     for r in range(1, rounds + 1):
         ends = []
-        for i in range(n):
+        for i in drawn.there(r):
             x, y, vi, si = u, al, v, s
             for rows in drawn.batches(drawn.key(r, 1, i), i, local_steps):
                 xn, yn = x - lr * vi, y + dual_lr * si

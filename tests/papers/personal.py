@@ -71,10 +71,16 @@ class Networks:
 class Levels:
     """The quantised part of a vector, with its centres; one layer."""
 
-    def __init__(self, start, stop, *, pull, centre_lr, sign=1.0, per_cell=False, sharpness=None):
+    def __init__(
+        self, start, stop, *, pull, centre_lr, sign=1.0, per_cell=False, sharpness=None, growth=1.0
+    ):
         self.part = slice(start, stop)
-        self.pull, self.centre_lr = pull, centre_lr
+        self.strength, self.centre_lr, self.growth = pull, centre_lr, growth
         self.sign, self.per_cell, self.sharpness = sign, per_cell, sharpness
+
+    def pull(self, t):
+        """Lambda in pass t."""
+        return self.strength * t * self.growth**t
 
     def first(self, x, m):
         x = x[self.part]
@@ -129,7 +135,7 @@ class Levels:
 
     def prox_x(self, y, c, lr, t):
         """(68) of the paper, with threshold lambda eta_1 / 2."""
-        half, q = self.pull * t * lr / 2, self.hard(y, c)
+        half, q = self.pull(t) * lr / 2, self.hard(y, c)
         out = y.copy()
         for j in range(len(y))[self.part]:
             if y[j] > q[j] + half:
@@ -148,7 +154,7 @@ class Levels:
             count = (members > c[k]).sum() - (members < c[k]).sum()
             if self.per_cell:
                 count = count / max(len(members), 1)
-            out[k] += self.sign * self.pull * t * self.centre_lr / 2 * count
+            out[k] += self.sign * self.pull(t) * self.centre_lr / 2 * count
         return np.sort(out)
 
 
@@ -162,10 +168,10 @@ def personal_step(x, c, levels, slope, lr, t):
     return x, levels.prox_c(c - levels.centre_lr * h, c, x, t)
 
 
-def quped(net, draws, w, x, c, levels, *, lr, common_lr, lp, steps, rounds, cohort, passes):
+def quped(net, draws, w, x, c, levels, *, lr, common_lr, lp, steps, rounds, cohort, passes, decay):
     """QuPeD, Algorithm 2; `passes(i, k)` says how often client i went through its rows in k steps.
 
-    x, c and levels are lists over clients.
+    x, c and levels are lists over clients; both step sizes shrink by `decay` a pass.
     """
     x, c, done = [v.copy() for v in x], list(c), [0] * net.n
     for r in range(1, rounds + 1):
@@ -179,10 +185,12 @@ def quped(net, draws, w, x, c, levels, *, lr, common_lr, lp, steps, rounds, coho
                     data, guide = net.grad(i, v, batch), net.kd_grad(i, v, batch, teacher)
                     return (1 - lp) * data + lp * guide
 
-                x[i], c[i] = personal_step(x[i], c[i], levels[i], slope, lr, passes(i, done[i]) + 1)
+                t = passes(i, done[i])
+                eta = lr * decay**t
+                x[i], c[i] = personal_step(x[i], c[i], levels[i], slope, eta, t + 1)
                 models = [x[i]] if levels[i] is None else [x[i], levels[i].quantise(x[i], c[i])]
                 students = [net.log_probs(i, v, batch) for v in models]
-                w_i = w_i - common_lr * lp * sum(
+                w_i = w_i - common_lr * decay**t * lp * sum(
                     net.kd_teacher_grad(i, w_i, batch, s) for s in students
                 )
                 done[i] += 1
@@ -191,8 +199,8 @@ def quped(net, draws, w, x, c, levels, *, lr, common_lr, lp, steps, rounds, coho
     return w, x, c
 
 
-def qupel(net, draws, w, levels, *, m, lr, common_lr, lp, steps, rounds, cohort, passes):
-    """QuPeL, Algorithm 3; own models begin at w."""
+def qupel(net, draws, w, levels, *, m, lr, common_lr, lp, steps, rounds, cohort, passes, decay):
+    """QuPeL, Algorithm 3; own models begin at w, both step sizes shrink by `decay` a pass."""
     x, c, done = [None] * net.n, [None] * net.n, [0] * net.n
     for r in range(1, rounds + 1):
         sent = []
@@ -205,18 +213,20 @@ def qupel(net, draws, w, levels, *, m, lr, common_lr, lp, steps, rounds, cohort,
                 def slope(v, i=i, batch=batch, w_i=w_i):
                     return net.grad(i, v, batch) + lp * (v - w_i)
 
-                x[i], c[i] = personal_step(x[i], c[i], levels, slope, lr, passes(i, done[i]) + 1)
+                t = passes(i, done[i])
+                eta = lr * decay**t
+                x[i], c[i] = personal_step(x[i], c[i], levels, slope, eta, t + 1)
                 seen = levels.quantise(x[i], c[i])
-                w_i = w_i - common_lr * lp * ((w_i - x[i]) + (w_i - seen))
+                w_i = w_i - common_lr * decay**t * lp * ((w_i - x[i]) + (w_i - seen))
                 done[i] += 1
             sent.append(w_i)
         w = np.mean(sent, axis=0)
     return w, x, c
 
 
-def mutual_learning(net, draws, w, x, *, lr, a, b, steps, rounds, cohort):
-    """FML; a and b weigh the other model's outputs."""
-    x = [v.copy() for v in x]
+def mutual_learning(net, draws, w, x, *, lr, a, b, steps, rounds, cohort, passes, decay):
+    """FML; a and b weigh the other model's outputs, and steps shrink by `decay` a pass."""
+    x, done = [v.copy() for v in x], [0] * net.n
     for r in range(1, rounds + 1):
         sent = []
         for i in draws.cohort(r, cohort):
@@ -225,7 +235,9 @@ def mutual_learning(net, draws, w, x, *, lr, a, b, steps, rounds, cohort):
                 own, common = net.log_probs(i, x[i], batch), net.log_probs(i, w_i, batch)
                 gx = (1 - a) * net.grad(i, x[i], batch) + a * net.kd_grad(i, x[i], batch, common)
                 gw = (1 - b) * net.grad(i, w_i, batch) + b * net.kd_grad(i, w_i, batch, own)
-                x[i], w_i = x[i] - lr * gx, w_i - lr * gw
+                eta = lr * decay ** passes(i, done[i])
+                x[i], w_i = x[i] - eta * gx, w_i - eta * gw
+                done[i] += 1
             sent.append(w_i)
         w = np.mean(sent, axis=0)
     return w, x

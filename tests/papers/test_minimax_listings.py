@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from fedloom.algorithms import Unreliable
 from fedloom.algorithms.catalogue import entry
 from laws.trials import BATCH, ROUNDS, run, trial
 from papers import minimax
@@ -64,6 +65,21 @@ def test_baselines_follow_their_listings(key, clients, double):
     close(vector(got.model), u)
     hub = got.state.hub
     close((hub.point if hasattr(hub, "point") else hub).y, alpha)
+
+
+EVERYONE_IS_ASKED = ["local_sgda_plus", "momentum_local_sgda", "fedsgda_plus", "fedsgda_m"]
+
+
+@pytest.mark.parametrize("key", EVERYONE_IS_ASKED)
+def test_the_mean_is_over_those_who_are_there(key, clients, double):
+    """Where some are away in a round, those who are there count for them all."""
+    chosen, drawn = entry(key), Drawn(clients, BATCH, drop=0.4)
+    present = [len(drawn.there(r)) for r in range(1, ROUNDS + 1)]
+    assert min(present) > 0 and any(0 < count < clients.n for count in present)
+    u, alpha = LISTINGS[key][0](clients, drawn, rounds=ROUNDS, **chosen.trial)
+    got = run(chosen, algorithm=Unreliable(chosen.example(), drop=0.4))
+    close(vector(got.model), u)
+    close(got.state.hub.point.y, alpha)
 
 
 def test_subgradients_instead_of_the_hubs_proximal_map(clients, double):

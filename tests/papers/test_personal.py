@@ -33,6 +33,7 @@ ALIKE = fl.problems.Personal(COMMON, bits=1, keep=(-1,), l2=0.1)
 RUN = {"rounds": 4, "batch_size": 4, "precision": "float64", "eval_every": 100, "metrics": ()}
 COUNTS = {"lr": 0.2, "local_steps": 3, "cohort": 3}
 GOLDEN = {"steps": 3, "rounds": 4, "cohort": 3}
+DECAY = {"decay": 0.8}  # a pass over the rows, of which the goldens make several
 
 
 def simulate(method, problem, clients=CLIENTS, **options):
@@ -80,12 +81,14 @@ def test_quped_follows_its_listing(name, double):
     As released, it is also strict: a round has one step less.
     """
     options, strict = QUANTISERS[name], name.startswith("released")
-    quantise = Quantisation(pull=0.05, centre_lr=0.05, **options)
-    method = QuPeD(common_lr=0.3, guidance=0.4, quantise=quantise, strict_listing=strict, **COUNTS)
+    quantise = Quantisation(pull=0.05, pull_growth=1.1, centre_lr=0.05, **options)
+    method = QuPeD(
+        common_lr=0.3, guidance=0.4, quantise=quantise, strict_listing=strict, **COUNTS | DECAY
+    )
     hub, clients = first_state(method, MIXED)
     level = Levels(
         3, 12, pull=0.05, centre_lr=0.05, sign=quantise.sign, per_cell=quantise.per_cell,
-        sharpness=quantise.sharpness,
+        sharpness=quantise.sharpness, growth=1.1,
     )  # fmt: skip
     levels = [level, None, level, None]
     for client, own in zip(clients, levels, strict=True):
@@ -95,7 +98,8 @@ def test_quped_follows_its_listing(name, double):
         NET, Draws(NET, 4), np.asarray(hub.model), [client.model for client in clients],
         [None if own is None else client.centres[0]
          for client, own in zip(clients, levels, strict=True)],
-        levels, lr=0.2, common_lr=0.3, lp=0.4, passes=passes, **GOLDEN | {"steps": 3 - strict},
+        levels, lr=0.2, common_lr=0.3, lp=0.4, passes=passes,
+        **GOLDEN | DECAY | {"steps": 3 - strict},
     )  # fmt: skip
     got = simulate(method, MIXED)
     close(vector(got), w)
@@ -108,12 +112,12 @@ def test_quped_follows_its_listing(name, double):
 def test_qupel_follows_its_listing(double):
     """One bit; own models begin at the common one."""
     quantise = Quantisation(pull=0.05, centre_lr=0.05)
-    method = QuPeL(common_lr=0.3, closeness=0.4, quantise=quantise, **COUNTS)
+    method = QuPeL(common_lr=0.3, closeness=0.4, quantise=quantise, **COUNTS | DECAY)
     hub, _ = first_state(method, ALIKE)
     level = Levels(2, 8, pull=0.05, centre_lr=0.05)
     w, x, c = personal.qupel(
         NET, Draws(NET, 4), np.asarray(hub.model), level, m=2, lr=0.2, common_lr=0.3, lp=0.4,
-        passes=passes, **GOLDEN,
+        passes=passes, **GOLDEN | DECAY,
     )  # fmt: skip
     got = simulate(method, ALIKE)
     close(vector(got), w)
@@ -125,7 +129,7 @@ def test_qupel_follows_its_listing(double):
 def test_quantized_training_follows_its_listing(double):
     """Algorithm 1 at each client alone: the steps of QuPeD, on the loss only."""
     quantise = Quantisation(bits=2, pull=0.05, centre_lr=0.05)
-    method = QuantizedTraining(quantise=quantise, lr=0.2, local_steps=3)
+    method = QuantizedTraining(quantise=quantise, lr=0.2, local_steps=3, **DECAY)
     _, clients = first_state(method, ALIKE)
     level = Levels(2, 8, pull=0.05, centre_lr=0.05)
     got = by_client(ALIKE, simulate(method, ALIKE).state.clients)
@@ -135,18 +139,19 @@ def test_quantized_training_follows_its_listing(double):
         for r in range(1, 5):
             for batch in draws.batches(r, 1, i, 3):
                 slope = lambda v: NET.grad(i, v, batch)  # noqa: B023, E731
-                x, c = personal.personal_step(x, c, level, slope, 0.2, passes(i, done) + 1)
+                t = passes(i, done)
+                x, c = personal.personal_step(x, c, level, slope, 0.2 * 0.8**t, t + 1)
                 done += 1
         close(got[i].point.model, x)
         close(got[i].point.centres[0], c)
 
 
 def test_mutual_learning_follows_its_listing(double):
-    method = MutualLearning(guidance=0.3, common_guidance=0.6, **COUNTS)
+    method = MutualLearning(guidance=0.3, common_guidance=0.6, **COUNTS | DECAY)
     hub, clients = first_state(method, MIXED)
     w, x = personal.mutual_learning(
         NET, Draws(NET, 4), np.asarray(hub.model), [client.model for client in clients], lr=0.2,
-        a=0.3, b=0.6, **GOLDEN,
+        a=0.3, b=0.6, passes=passes, **GOLDEN | DECAY,
     )  # fmt: skip
     got = simulate(method, MIXED)
     close(vector(got), w)

@@ -3,6 +3,7 @@
 Only the draws are shared with the library: which entries, which parties, which columns, the coin.
 """
 
+import copy
 import math
 
 import jax
@@ -20,6 +21,17 @@ class Columns:
         self.blocks = [rng.normal(size=(rows, width)) for width in widths]
         self.b = rng.normal(size=rows)
         self.l2, self.s, self.n, self.widths = l2, rows, len(widths), widths
+        self.beta = 1.0
+
+    def scaled(self, beta):
+        """The same problem by the beta-trick: A is beta A, and l(z) is l(z / beta)."""
+        other = copy.copy(self)
+        other.blocks, other.beta = [beta * block for block in self.blocks], beta
+        return other
+
+    def slope(self, z):
+        """The gradient of the loss."""
+        return (z / self.beta - self.b) / self.beta
 
     @property
     def whole(self):
@@ -62,7 +74,7 @@ def slacks(data, step, rounds):
     zs, ys = np.zeros((data.n, data.s)), np.zeros((data.n, data.s))
 
     def operator(xs, zs, ys):
-        slope = zs.sum(0) - data.b
+        slope = data.slope(zs.sum(0))
         return (
             [a.T @ y + data.l2 * x for a, x, y in zip(data.blocks, xs, ys, strict=True)],
             slope - ys,
@@ -75,7 +87,7 @@ def slacks(data, step, rounds):
         gx, gz, gy = operator(xh, zs - step * gz, ys + step * gy)
         xs = [x - step * g for x, g in zip(xs, gx, strict=True)]
         zs, ys = zs - step * gz, ys + step * gy
-    return xs
+    return xs, zs.sum(0)
 
 
 def nonlinear(data, step, rounds, first):
@@ -127,7 +139,7 @@ def augmented(data, step, rho, rounds):
     def slopes(xs, z, y):
         v = data.fitted(xs) - z
         gx = [a.T @ y + data.l2 * x + rho * a.T @ v for a, x in zip(data.blocks, xs, strict=True)]
-        return gx, z - data.b - y - rho * v, v
+        return gx, data.slope(z) - y - rho * v, v
 
     for _ in range(rounds):
         gx, gz, gy = slopes(xs, z, y)
@@ -135,7 +147,7 @@ def augmented(data, step, rho, rounds):
         gx, gz, gy = slopes(half, z - step * gz, y + step * gy)
         xs = [x - step * g for x, g in zip(xs, gx, strict=True)]
         z, y = z - step * gz, y + step * gy
-    return xs
+    return xs, z
 
 
 def dual(data, step, rounds):
@@ -160,6 +172,58 @@ def descent(data, step, rounds, momentum=0.0):
         new = v - step * (a.T @ (a @ v - data.b) + data.l2 * v)
         x, v = new, new + momentum * (new - x)
     return x
+
+
+def smoothness(joint, loss, ridge):
+    """L of the whole objective, of which gradient descent takes steps 1/L."""
+    return loss * joint + ridge
+
+
+def momentum(largest, smallest):
+    """Of AGD, for L and mu."""
+    return (largest**0.5 - smallest**0.5) / (largest**0.5 + smallest**0.5)
+
+
+def saddle_step(part, *roots, ridge, loss, others=()):
+    """part min{1, 1/sqrt(root), ..., 1/L_r, 1/L_l, 1/other, ...}: how the papers write steps."""
+    bounds = [1.0, ridge, loss, *others, *[root**0.5 for root in roots]]
+    return part * min(1 / bound for bound in bounds if bound > 0)
+
+
+def fista(slope, prox, x, length, steps):
+    """Beck and Teboulle 2009, that begins anew where momentum goes uphill (O'Donoghue, Candes)."""
+    v, t = x, 1.0
+    for _ in range(steps):
+        new = prox(v - length * slope(v), length)
+        if (v - new) @ (new - x) > 0:
+            v, t = new, 1.0
+        else:
+            after = (1 + math.sqrt(1 + 4 * t**2)) / 2
+            v, t = new + (t - 1) / after * (new - x), after
+        x = new
+    return x
+
+
+def inexact_sharing_admm(data, rho, rounds, l1, steps):
+    """F11 with r = l1 |x|_1 + (l2 / 2) |x|^2, and a few proximal gradient steps at a party."""
+
+    def prox(v, t):
+        return np.sign(v) * np.maximum(np.abs(v) - t * l1, 0) / (1 + t * data.l2)
+
+    n, xs = data.n, data.starts()
+    zb, u, mean = np.zeros(data.s), np.zeros(data.s), np.zeros(data.s)
+    for _ in range(rounds):
+        q = zb - mean - u
+        solved = []
+        for a, x in zip(data.blocks, xs, strict=True):
+            slope = lambda v, a=a, x=x: rho * a.T @ (a @ (v - x) - q)  # noqa: E731, B023
+            length = 1 / (rho * np.linalg.eigvalsh(a.T @ a)[-1])
+            solved.append(fista(slope, prox, x, length, steps))
+        xs = solved
+        mean = data.fitted(xs) / n
+        zb = (data.b + rho * (u + mean)) / (n + rho)
+        u = u + mean - zb
+    return xs
 
 
 def sharing_admm(data, rho, rounds):
@@ -220,12 +284,12 @@ def referenced(data, step, rounds, p, reference, estimates, chances, coin_key=No
             c - step * (a.T @ u + data.l2 * x)
             for a, c, x in zip(data.blocks, anchor, xs, strict=True)
         ]
-        zh = z - step * (z - data.b - y)
+        zh = z - step * (data.slope(z) - y)
         origin = tau * y + (1 - tau) * u
         yh = origin + step * (data.fitted(ws) - z)
         pulls, product = estimates(k, half, ws, yh, u)
         xs = [c - step * (g + data.l2 * h) for c, g, h in zip(anchor, pulls, half, strict=True)]
-        z, y = z - step * (zh - data.b - yh), origin + step * (product - zh)
+        z, y = z - step * (data.slope(zh) - yh), origin + step * (product - zh)
         key = chances.hub(k) if coin_key is None else coin_key(k)
         if chances.coin(key, p):
             ws, u = (old_x, old_y) if reference == "old" else (xs, y)

@@ -1,0 +1,1 @@
+"""Tools for those who work on fedloom; no part of the package."""

@@ -1,0 +1,132 @@
+"""Mutation testing: which small mistakes in the code do the tests not find?
+
+    python -m tools.mutate algorithms operators --sample 100 --seed 0
+    python -m tools.mutate algorithms/minimax/moving.py
+    python -m tools.mutate --table
+
+Each mutant (`mutants.py` says what these are) meets the tests that belong to its folder and call
+the function that it is in, the quickest first, until one fails (`trials.py`). Results go to a file
+of JSON lines, from which a run that was stopped goes on; `--again` tries the survivors once more,
+and the table shows the shares of the first and of the last result of each mutant.
+
+Why no library: mutmut 3 keeps all mutants of a method beside it in its class, and here the public
+methods of a class are what clients may be asked for; it also stumbles over pytest 9. cosmic-ray
+runs one command for all files, in an interpreter of its own for every mutant, and importing JAX,
+fedloom and pytest takes longer than most of the tests.
+"""
+
+import argparse
+import json
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.mutants import Mutant, mutants_of
+from tools.trials import HERE, PACKAGE, attempt, warm_up
+
+RESULTS = HERE / "docs" / "verification" / "mutants.jsonl"
+# The laws would take an hour to watch and hold methods to the engines, not to their papers.
+TESTS = {  # the longest prefix of a path counts
+    "algorithms/averaging": ["papers/test_averaging.py"],
+    "algorithms/composite": ["papers/test_composite.py"],
+    "algorithms/minimax": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
+    "algorithms/personal": ["papers/test_personal.py"],
+    "algorithms/robust": ["papers/test_robust.py"],
+    "algorithms/vertical": ["papers/test_vertical.py"],
+    "algorithms/wrappers": ["core/test_wrappers.py"],
+    "operators/blocks": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
+    "operators/compressors": ["core/test_compressors.py", "papers/test_vertical.py"],
+    "operators/proximal": ["core/test_proximal.py", "papers/test_composite.py"],
+    "operators/quantisers": ["core/test_quantisers.py", "papers/test_personal.py"],
+    "operators/simplex": ["core/test_simplex.py", "papers/test_robust.py"],
+    "problems": ["core/test_problems.py", "core/test_proximal.py", "papers/test_averaging.py"],
+    "problems/adversarial": ["papers/test_minimax.py"],
+    "problems/auc": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
+    "problems/bilinear": ["papers/test_minimax.py"],
+    "problems/personal": ["papers/test_personal.py"],
+    "problems/saddle": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
+    "problems/vertical": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
+    "engines": [
+        "core/test_simulator.py",
+        "core/test_hub.py",
+        "core/test_wire.py",
+        "core/test_many.py",
+        "core/test_problems.py",
+    ],
+    "engines/secure": ["federation/test_secure.py"],
+}
+# Processes and networks need tests of minutes; catalogues hold data.
+_NOT_MUTATED = ("engines/flare/", "__init__.py", "catalogue.py", "entry.py")
+
+
+def chosen_mutants(targets: Sequence[str], sample: int | None, seed: int) -> list[Mutant]:
+    """The mutants of files and folders in random order; a larger sample goes on from a smaller."""
+    paths = [str(path.relative_to(PACKAGE)) for path in sorted(PACKAGE.rglob("*.py"))]
+    every = [
+        mutant
+        for path in paths
+        if path.startswith(tuple(targets)) and not any(part in path for part in _NOT_MUTATED)
+        for mutant in mutants_of(PACKAGE, path)
+    ]
+    random.Random(seed).shuffle(every)
+    return every[:sample]
+
+
+def tests_of(path: str) -> list[str]:
+    """The files of tests that belong to a file of the package."""
+    return TESTS[max((prefix for prefix in TESTS if path.startswith(prefix)), key=len)]
+
+
+def table(rows: Iterable[dict[str, Any]]) -> str:
+    """Shares by folder: of the first results, and of the last."""
+    first: dict[str, dict[str, Any]] = {}
+    last: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        first.setdefault(row["id"], row)
+        last[row["id"]] = row
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for name, row in last.items():
+        for folder in (str(Path(row["path"]).parent), "all of " + Path(row["path"]).parts[0]):
+            for k, one in enumerate((True, first[name]["killed"], row["killed"])):
+                counts[folder][k] += one
+    lines = ["| folder | mutants | killed at first | killed now |", "| --- | --- | --- | --- |"]
+    for folder, (total, before, now) in sorted(counts.items()):
+        shares = f"{before} ({before / total:.0%}) | {now} ({now / total:.0%})"
+        lines.append(f"| {folder} | {total} | {shares} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="tools.mutate")
+    parser.add_argument("targets", nargs="*", help="folders and files of src/fedloom")
+    parser.add_argument("--sample", type=int, help="how many mutants; all of them if not given")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the file of results")
+    parser.add_argument("--again", action="store_true", help="try survivors once more")
+    parser.add_argument("--table", action="store_true", help="only show the shares")
+    options = parser.parse_args()
+    os.chdir(HERE)
+    rows = []
+    if options.out.exists():
+        rows = [json.loads(line) for line in options.out.read_text().splitlines()]
+    latest = {row["id"]: row["killed"] for row in rows}
+    mutants = [] if options.table else chosen_mutants(options.targets, options.sample, options.seed)
+    warm_up()
+    for mutant in mutants:
+        if mutant.id in latest and (latest[mutant.id] or not options.again):
+            continue
+        row = attempt(mutant, tests_of(mutant.path))
+        rows.append(row)
+        print("killed  " if row["killed"] else "SURVIVED", row["seconds"], row["id"], flush=True)
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        with options.out.open("a") as out:
+            out.write(json.dumps(row) + "\n")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
