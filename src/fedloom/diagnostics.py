@@ -22,6 +22,7 @@ from scipy.optimize import minimize_scalar
 from fedloom.engines.smooth import maximum
 from fedloom.engines.trajectory import Trajectory
 from fedloom.errors import ParameterError
+from fedloom.federation import Federation
 
 Array = Any
 
@@ -47,14 +48,8 @@ def potential(
             "Pass a trajectory of FFMDR."
         )
     with jax.enable_x64(True):
-        fed, group, states = run.federation.fed, run.federation.groups[0], run.clients[0]
-        start = fed.init_dual(jax.random.key(0))
-
-        def own(index: Array, w: Array) -> Array:
-            return maximum(group.objective(index).full_value, w, start)
-
-        clients = jnp.arange(group.size)
-        values = jax.jit(jax.vmap(jax.vmap(own), (None, 0)))(clients, states.point)
+        fed, states = run.federation.fed, run.clients[0]
+        values = _best_values(run.federation, states.point)
         g = jax.vmap(fed.regularisation)(jnp.asarray(run.models))
     x, w, y, z = states.centre, states.point, states.dual, run.models[:, None]
     moved = _square(w[1:] - w[:-1])
@@ -66,6 +61,19 @@ def potential(
         + (moved + _square(y[1:] - y[:-1])) / (12 * smoothness**2)
     )
     return terms @ np.asarray(fed.weights, float) + np.asarray(g)[1:]
+
+
+@jax.jit
+def _best_values(federation: Federation, points: Array) -> Array:
+    """F_i(w_i), by round and client."""
+    fed: Any = federation.fed
+    group = federation.groups[0]
+    start = fed.init_dual(jax.random.key(0))
+
+    def own(index: Array, w: Array) -> Array:
+        return maximum(group.objective(index).full_value, w, start)
+
+    return jax.vmap(jax.vmap(own), (None, 0))(jnp.arange(group.size), points)
 
 
 class Regime(NamedTuple):

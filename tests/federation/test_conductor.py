@@ -19,6 +19,7 @@ from federation.harness import (
     settings,
     settings_for,
 )
+from fedloom.engines import evaluation
 from fedloom.engines.flare import sites
 from fedloom.engines.flare.sites import SiteError
 from fedloom.errors import FederationError
@@ -81,6 +82,18 @@ def test_a_result_can_be_kept_and_read(undisturbed, tmp_path):
     again = fl.load(tmp_path / "kept")
     np.testing.assert_array_equal(again.model, undisturbed.model)
     assert again.about["engine"] == "federation"
+
+
+def test_a_site_compiles_its_evaluation_once(tmp_path, monkeypatch):
+    asked, traced = [], []
+    measure = evaluation.measure
+    monkeypatch.setattr(evaluation, "measure", lambda *args: traced.append(1) or measure(*args))
+    conductor, wires = federation(tmp_path, settings(problem={"l2": 0.2}, run={"eval_every": 2}))
+    for wire in wires.values():
+        wire.before = lambda verb, facts: asked.append(verb)
+    conductor.run()
+    assert asked.count("measure") == 4 * len(NAMES)  # before the first round, after 2, 4 and 6
+    assert len(traced) <= len(NAMES)  # each has another number of rows
 
 
 @pytest.mark.parametrize("at", [1, 3, 5])

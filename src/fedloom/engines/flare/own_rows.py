@@ -1,5 +1,6 @@
 """A site that holds rows: what it tells of them, and how a model does on them."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from fedloom.engines.flare.policy import Policy
 from fedloom.engines.flare.roster import Roster
 from fedloom.engines.mapping import Plan
 from fedloom.engines.outlines import lone
+from fedloom.engines.result import to_host
 from fedloom.engines.site import Site
 from fedloom.errors import ParameterError, RefusedError
 from fedloom.experiments.settings import Settings
@@ -92,7 +94,7 @@ class OwnRows:
         ranked = ("auc",) if "auc" in (self.settings.run.metrics or ()) else ()
         wanted = Wanted(tuple(facts["metrics"]), ranked, ())
         value = facts["value"] and "objective" in (self.settings.run.metrics or ())
-        raw = _measured(site.algorithm, federation, model, state, wanted, value)
+        raw = to_host(_measured(site.algorithm, federation, model, state, wanted, value))
         scores = _by_class(raw.pop("scores"), raw.pop("labels")) if ranked else ()
         sizes = (site.group.test or site.group.train).sizes
         values = {
@@ -146,30 +148,36 @@ def _rows(dataset: Dataset, labels: np.ndarray | None) -> Rows:
     return Rows(np.asarray(dataset.x), y)
 
 
+class _Handed:
+    """The method, where the hub has handed its model out already."""
+
+    def __init__(self, algorithm: Algorithm):
+        self.algorithm = algorithm
+
+    def model(self, hub: Any, fed: Any) -> Any:
+        return hub
+
+    def other_models(self, hub: Any, fed: Any) -> dict[str, Any]:
+        return {}  # what the hub has beside its model stays there
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.algorithm, name)
+
+
+@functools.partial(jax.jit, static_argnames=("wanted", "value"))
 def _measured(
-    algorithm: Algorithm, federation: Federation, model: Any, state: Tree, wanted: Any, value: bool
+    algorithm: Algorithm,
+    federation: Federation,
+    model: Any,
+    state: Tree,
+    wanted: Wanted,
+    value: bool,
 ) -> dict[str, Any]:
     """The metrics of this one client, and the value of its function where that is wanted."""
-
-    class Handed:
-        """The method, where the hub has handed its model out already."""
-
-        def model(self, hub: Any, fed: Any) -> Any:
-            return hub
-
-        def other_models(self, hub: Any, fed: Any) -> dict[str, Any]:
-            return {}  # what the hub has beside its model stays there
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(algorithm, name)
-
-    def measure(federation: Federation, model: Any, state: Tree) -> Any:
-        states = (jax.tree.map(lambda leaf: leaf[None], state),)
-        handed: Any = Handed()
-        raw = evaluation.measure(handed, federation, model, states, Plan(None, None), wanted)
-        (out,) = raw[evaluation.MAIN]["groups"]
-        if value:
-            out["value"] = federation.groups[0].objective(0).full_value(model)[None]
-        return out
-
-    return jax.tree.map(np.asarray, jax.jit(measure)(federation, model, state))
+    states = (jax.tree.map(lambda leaf: leaf[None], state),)
+    handed: Any = _Handed(algorithm)
+    raw = evaluation.measure(handed, federation, model, states, Plan(None, None), wanted)
+    (out,) = raw[evaluation.MAIN]["groups"]
+    if value:
+        out["value"] = federation.groups[0].objective(0).full_value(model)[None]
+    return out
