@@ -52,7 +52,7 @@ def replies(present):
     return Replies(value, Cohort(np.array([2, 0, 1]), np.array(present)))
 
 
-def test_an_estimate_is_unbiased_over_all_cohorts_and_losses_where_an_average_is_not():
+def test_an_estimate_is_unbiased_over_all_cohorts_and_losses_where_an_average_is_not(double):
     weights, values = np.array([0.7, 0.1, 0.15, 0.05]), np.array([1.0, 2.0, 4.0, 7.0])
     target = weights @ values
 

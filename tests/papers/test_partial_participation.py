@@ -355,10 +355,10 @@ CASES = {
     "drfa": Case(fa.DRFA(**_ROBUST, cohort=1), "smooth", robust),
     "drfa, uniform": Case(fa.DRFA(**_ROBUST, cohort=1, sampling="uniform"), "smooth", robust),
     "drfa_prox": Case(
-        away(fa.DRFAProx(**_ROBUST, mu=4.0, cohort=1)), "smooth", lambda a: robust(a, mu=4.0)
+        away(fa.DRFAProx(**_ROBUST, mu=4.0, cohort=1)), "smooth", lambda a: robust(a, mu=4.0), 0.02
     ),
     "drfa_ga": Case(
-        away(fa.DRFAGA(**_ROBUST, mu=4.0, cohort=1)), "smooth", lambda a: robust(a, mu=4.0)
+        away(fa.DRFAGA(**_ROBUST, mu=4.0, cohort=1)), "smooth", lambda a: robust(a, mu=4.0), 0.02
     ),
     # Of a cohort of one the powers of the loss cancel, and with them the weights.
     "q_fedavg": Case(
