@@ -23,9 +23,10 @@ from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
 from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.reports.notebook import partition_plot
-from fedloom.versions import warn_of_wrong_versions
+from fedloom.versions import turn_off_wrong_fusion, warn_of_wrong_versions
 
 __version__ = "0.1.0"
+turn_off_wrong_fusion()
 warn_of_wrong_versions()
 
 __all__ = [
