@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.engines.site import Site
-from verification import processes, search
+from verification import compiler, processes, search
 from verification.cases import Case, OfRows
 from verification.drawing import cases
 from verification.listings import LISTINGS
@@ -113,6 +113,13 @@ def test_cases_of_every_method_can_be_drawn(key):
         suppress_health_check=list(HealthCheck),
     )(draw)()  # fmt: skip
     assert len(drawn) == 5 and {case.key for case in drawn} == {key}
+
+
+def test_a_compiler_that_goes_wrong_is_found(monkeypatch):
+    program = compiler.Mapped("sum of squares", 255, (3, 3), "float64")
+    assert compiler.wrong(program) == ""
+    monkeypatch.setattr(jax, "jit", lambda f: lambda rows: f(rows).at[7:].set(0.0))
+    assert "248 rows are wrong, the first is row 7" in compiler.wrong(program)
 
 
 def test_the_command_draws_and_starts_processes_however_short_the_time(tmp_path):

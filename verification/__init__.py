@@ -6,6 +6,7 @@ Random federations: Hypothesis draws a method with its options, a problem, clien
 simulator must agree with the wire engine, with itself on other devices and after a stop, and with
 the NumPy transcription of the listing where there is one. Fresh processes: the same program gives
 the same bits in every process, whatever ran before it and whatever the cache of programs holds.
+Before both, quickly: no two classes look alike to JAX, and the compiler agrees with NumPy.
 """
 
 import sys

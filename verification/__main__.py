@@ -14,7 +14,7 @@ from verification import __doc__ as about
 jax.config.update("jax_num_cpu_devices", 2)
 
 from fedloom.algorithms.catalogue import CATALOGUE, entry  # noqa: E402
-from verification import processes, search  # noqa: E402
+from verification import compiler, processes, search  # noqa: E402
 from verification.look_alikes import look_alikes, pytree_classes  # noqa: E402
 from verification.report import Report  # noqa: E402
 
@@ -51,6 +51,8 @@ def main(given: list[str] | None = None) -> int:
     try:
         with report.progress:
             report.take_look_alikes(look_alikes(pytree_classes()))
+            report.show("compiler", "mapped programs against NumPy")
+            report.take_compiler(list(filter(None, map(compiler.wrong, compiler.programs()))))
             searching = report.began + SEARCHING * report.seconds
             for visit in search.search(keys, seed, searching, report.show):
                 report.take_visit(visit)

@@ -84,6 +84,11 @@ class Report:
         for a, b in found:
             self._disagree(f"JAX cannot tell {a.__qualname__} and {b.__qualname__} apart")
 
+    def take_compiler(self, found: list[str]) -> None:
+        """Note programs that the compiler gets wrong."""
+        for wrong in found:
+            self._disagree(f"jit(vmap(...)) against NumPy: {wrong}")
+
     def close(self) -> int:
         """Say what was done; returns the exit code."""
         self.file.close()

@@ -25,9 +25,10 @@ from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.operators import compressors
 from fedloom.problems.base import Metric
 from fedloom.reports.notebook import partition_plot
-from fedloom.versions import warn_of_wrong_versions
+from fedloom.versions import turn_off_wrong_fusion, warn_of_wrong_versions
 
 __version__ = "0.1.0"
+turn_off_wrong_fusion()
 warn_of_wrong_versions()
 
 __all__ = [

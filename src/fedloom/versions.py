@@ -1,6 +1,7 @@
 """Versions of other packages that are known to give wrong numbers."""
 
 import importlib.metadata
+import os
 import warnings
 from typing import NamedTuple
 
@@ -46,3 +47,20 @@ def warn_of_wrong_versions() -> None:
             RuntimeWarning,
             stacklevel=3,
         )
+
+
+# In these, a product and a sum or maximum that XLA fuses for YNNPACK are wrong beyond 32,768 mapped
+# rows (0.10.2: 16,384). Without that fusion all of them are right; `make verify` tells.
+_FUSES_WRONGLY = ("0.10.0", "0.10.1", "0.10.2")
+_WITHOUT_FUSION = "--xla_cpu_experimental_ynn_fusion_type="
+
+
+def turn_off_wrong_fusion() -> None:
+    """Compile without the fusion that adds up wrongly, where the installed jaxlib has it.
+
+    XLA reads its flags when JAX computes for the first time: a program that computes before it
+    imports fedloom has to set the flag itself.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if installed("jaxlib") in _FUSES_WRONGLY and "ynn_fusion_type" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {_WITHOUT_FUSION}".strip()

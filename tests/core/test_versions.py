@@ -1,5 +1,6 @@
 """An import under a version that is known to be wrong says so."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -56,3 +57,28 @@ def test_the_program_that_jaxlib_0_10_2_compiles_wrongly_is_right_here(dtype, ro
     identity = jnp.eye(3, dtype=dtype)
     squares = jax.jit(jax.vmap(lambda row: jnp.sum((identity @ row) ** 2)))(x)
     assert float(squares[-1]) == float(rows - 1) ** 2
+
+
+_MAPPED_SUMS = """
+import fedloom, jax, jax.numpy as jnp, numpy as np
+rows = np.zeros((40_000, 3), np.float32)
+rows[:, 0] = np.arange(40_000)
+sums = jax.jit(jax.vmap(lambda row: jnp.sum(jnp.eye(3, dtype=row.dtype) @ row)))(rows)
+np.testing.assert_array_equal(sums, rows[:, 0])
+"""
+
+
+def test_sums_that_jaxlib_0_10_fuses_wrongly_are_right_once_fedloom_is_imported():
+    subprocess.run([sys.executable, "-c", _MAPPED_SUMS], check=True, timeout=300)
+
+
+def test_flags_of_the_user_stay(monkeypatch):
+    monkeypatch.setattr(versions, "installed", lambda package: "0.10.1")
+    monkeypatch.setenv("XLA_FLAGS", "--other")
+    versions.turn_off_wrong_fusion()
+    versions.turn_off_wrong_fusion()
+    assert os.environ["XLA_FLAGS"] == "--other --xla_cpu_experimental_ynn_fusion_type="
+    monkeypatch.setattr(versions, "installed", lambda package: "0.12.0")
+    monkeypatch.delenv("XLA_FLAGS")
+    versions.turn_off_wrong_fusion()
+    assert "XLA_FLAGS" not in os.environ
