@@ -65,6 +65,8 @@ def test_topk_keeps_the_largest():
     ties = np.array([1.0, -2.0, 2.0, 0.0, -2.0, 3.0, 2.0, 0.0], np.float32)
     np.testing.assert_array_equal(TopK(50).compress(ties, None).places, [1, 2, 4, 5])
     np.testing.assert_array_equal(TopK(25).compress(np.zeros(8), None).places, [0, 1])
+    late = np.array([2.0, -2.0, 2.0, 3.0], np.float32)  # no tie takes the place of a larger one
+    np.testing.assert_array_equal(TopK(50).compress(late, None).places, [0, 3])
 
 
 @pytest.mark.parametrize(("q", "size"), WIRE.items(), ids=map(repr, WIRE))
