@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it prints, what it leaves, how it exits."""
 
+import functools
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.cli import explain
 from fedloom.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +128,14 @@ def test_lists(what, capsys):
     if what == "algorithms":
         assert [row["key"] for row in rows] == list(CATALOGUE)
         assert all(row["family"] and row["paper"] for row in rows)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def described_once():
+    """Text, JSON and the tests of messages show one description, whose making takes a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explain, "describe", functools.cache(explain.describe))
+        yield
 
 
 @pytest.mark.parametrize("key", CATALOGUE)
