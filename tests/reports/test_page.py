@@ -11,6 +11,8 @@ from reports.browser import launching
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+PATIENCE = 120_000  # milliseconds, for machines that have much else to do
+playwright.expect.set_options(timeout=PATIENCE)
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
 
@@ -28,7 +30,7 @@ def browser():
         driver = Path(playwright.__file__).parents[1] / "driver"
         try:
             chosen = launching(driver, Path(manager.chromium.executable_path))
-            browser = manager.chromium.launch(**chosen, args=["--no-sandbox"])
+            browser = manager.chromium.launch(**chosen, args=["--no-sandbox"], timeout=PATIENCE)
         except (LookupError, playwright.Error) as error:
             pytest.skip(f"no browser: {error}")
         yield browser
@@ -42,6 +44,7 @@ def opened(browser, address):
 
     def open_page(**options):
         context = browser.new_context(offline=True, **options)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
