@@ -3,7 +3,9 @@
 import ctypes
 import gc
 import os
+import resource
 import signal
+import sys
 from pathlib import Path
 
 import jax
@@ -13,9 +15,9 @@ import pytest
 # Tests compile thousands of tiny programs; keeping them on disk makes the second run quick.
 os.environ.setdefault("FEDLOOM_CACHE", str(Path(__file__).parent / ".cache"))
 # Compiling takes most of a test run's time, and tiny programs gain nothing from optimisation. XLA
-# ends the process where it does not know a flag, so each version gets those that it is known to take.
+# ends the process where it does not know a flag, so a version gets those that it is known to take.
 _FLAGS = {
-    "0.10": " --xla_cpu_use_fusion_emitters=false",  # halves the time; later versions have no other
+    "0.10": " --xla_cpu_use_fusion_emitters=false",  # halves the time; 0.12 has one emitter only
     "0.12": "",
 }
 _VERSION = ".".join(jax.__version__.split(".")[:2])
@@ -27,7 +29,26 @@ if _VERSION in _FLAGS:
     )
 # A job in the background of a shell ignores Ctrl-C, and tests of Ctrl-C would with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-_MUCH_MEMORY = 1 << 30  # bytes; a worker shall stay below twice as much
+_MUCH_MEMORY = 750_000_000  # bytes; a test may add as much again, and a worker has 2 GB
+_peaks = pytest.StashKey[list[int]]()  # the most that each worker held
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Run tests that share programs or fixtures one after the other, and all on one worker.
+
+    Those are the tests of a module, and of the laws those of a method.
+    """
+    groups = {}
+    for item in items:
+        group = item.location[0]
+        entry = item.callspec.params.get("entry") if hasattr(item, "callspec") else None
+        if entry is not None and item.path.parent.name == "laws":
+            group = f"laws of {entry.key}"
+        groups.setdefault(group, []).append(item)
+        if config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group(group))
+    items[:] = [item for group in groups.values() for item in group]
 
 
 def pytest_runtest_logfinish(nodeid, location):
@@ -39,6 +60,38 @@ def pytest_runtest_logfinish(nodeid, location):
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+def pytest_configure(config):
+    config.stash[_peaks] = []
+
+
+def pytest_sessionfinish(session):
+    """Say how much memory this process held, or tell the one that reports."""
+    unit = 1 if sys.platform == "darwin" else 1 << 10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["peak"] = peak
+    elif not session.config.stash[_peaks]:
+        session.config.stash[_peaks].append(peak)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    if error is None:
+        node.config.stash[_peaks].append(node.workeroutput["peak"])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter, config):
+    """Say last what is not to be overlooked: that there was no browser, and what memory it took."""
+    result = yield
+    reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", ())]
+    for reason in sorted({reason for reason in reasons if "no browser" in reason}):
+        terminalreporter.write_line(f"The page was NOT tested in a browser. {reason}", yellow=True)
+    peaks = ", ".join(f"{peak / 1e9:.2f}" for peak in config.stash[_peaks])
+    terminalreporter.write_line(f"Most memory that each worker held, in GB: {peaks}")
+    return result
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it prints, what it leaves, how it exits."""
 
+import functools
 import json
 import re
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
-from fedloom.cli.explain import describe
+from fedloom.cli import explain
 from fedloom.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +130,14 @@ def test_lists(what, capsys):
         assert all(row["family"] and row["paper"] for row in rows)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def described_once():
+    """Text, JSON and the tests of messages show one description, whose making takes a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explain, "describe", functools.cache(explain.describe))
+        yield
+
+
 @pytest.mark.parametrize("key", CATALOGUE)
 def test_explain_says_what_a_method_solves_costs_and_changes(key, capsys):
     assert main(["explain", key]) == 0
@@ -184,13 +193,13 @@ def test_decoupled_prox_sends_the_model_once_each_way(capsys):
     ],
 )
 def test_explain_says_when_an_exchange_takes_place(key, exchange, condition):
-    said = [message["method"] for message in describe(CATALOGUE[key])["messages"]]
+    said = [message["method"] for message in explain.describe(CATALOGUE[key])["messages"]]
     assert f"{exchange} ({condition})" in said
     assert all("(" not in method for method in said if not method.startswith(exchange))
 
 
 def test_explain_says_which_settings_ask_for_a_part_of_a_message():
-    (message,) = describe(CATALOGUE["codasca"])["messages"]
+    (message,) = explain.describe(CATALOGUE["codasca"])["messages"]
     assert message["what goes down"].endswith(
         "control.y, reference (where gamma is set), rate (where stage_rounds is set)"
     )

@@ -59,8 +59,26 @@ def same(result, whole):
     assert result.status == "done"
 
 
-def start(*arguments):
-    command = [sys.executable, "-m", "fedloom.cli.main", *map(str, arguments)]
+# Ctrl-C at the first checkpoint: from outside, a busy machine may be late with it.
+INTERRUPTED = """
+import os, signal, sys
+from fedloom.cli.main import main
+from fedloom.experiments.folder import RunFolder
+
+keep = RunFolder.keep
+
+def keep_and_interrupt(folder, result):
+    RunFolder.keep = keep
+    keep(folder, result)
+    os.kill(os.getpid(), signal.SIGINT)
+
+RunFolder.keep = keep_and_interrupt
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def start(*arguments, program=("-m", "fedloom.cli.main")):
+    command = [sys.executable, *program, *map(str, arguments)]
     environment = os.environ | {"JAX_PLATFORMS": "cpu"}
     return subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
@@ -92,12 +110,9 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(folder, settings, w
 
 def test_interrupted_with_ctrl_c_it_goes_on(folder, settings, whole):
     out = folder / "interrupted"
-    process = start("run", settings, "--out", out)
-    while not (out / "checkpoint.safetensors").exists():
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    process.communicate()
-    assert process.returncode == 130
+    process = start("run", settings, "--out", out, program=("-c", INTERRUPTED))
+    _, error = process.communicate()
+    assert process.returncode == 130, error
     stopped = fl.load(out)
     assert stopped.status == "interrupted" and 0 < stopped.final["round"] < 20000
     assert main(["run", "--resume", str(out)]) == 0

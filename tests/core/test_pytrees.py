@@ -78,7 +78,7 @@ assert outcome == [float(i) for i in range(100)], outcome
 
 
 def test_a_hundred_classes_that_look_alike_each_get_their_own_program():
-    subprocess.run([sys.executable, "-c", _LOOK_ALIKES], check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", _LOOK_ALIKES], check=True, timeout=600)
 
 
 @pytree

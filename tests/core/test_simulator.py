@@ -153,7 +153,7 @@ def test_ctrl_c_keeps_what_was_done(tmp_path):
         """)
     )
     done = subprocess.run(
-        [sys.executable, program], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, program], capture_output=True, text=True, timeout=600, check=True
     )
     status, round, evaluated = json.loads(done.stdout)
     assert status == "interrupted"
@@ -209,7 +209,7 @@ def test_several_devices_give_the_numbers_of_one(method, problem, cohort, tmp_pa
         assert one.history["bytes_up"].equals(two.history["bytes_up"])
         """)
     )
-    subprocess.run([sys.executable, program], check=True, timeout=180, env=os.environ.copy())
+    subprocess.run([sys.executable, program], check=True, timeout=600, env=os.environ.copy())
 
 
 def test_a_second_signal_is_not_swallowed():

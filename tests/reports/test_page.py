@@ -1,22 +1,23 @@
 """The report in a real browser: what a person does with it, without a network."""
 
 import re
-import shutil
+from pathlib import Path
 
 import pytest
 
 from fedloom.reports.page import report
 from reports import studies
+from reports.browser import launching
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
 
+PATIENCE = 120_000  # milliseconds, for machines that have much else to do
+playwright.expect.set_options(timeout=PATIENCE)
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
+def address(browser, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     robust, sparse = studies.robust(folder / "robust"), studies.sparse(folder / "sparse")
     report([robust, sparse], folder / "report.html")
@@ -26,7 +27,12 @@ def address(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as manager:
-        browser = manager.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        driver = Path(playwright.__file__).parents[1] / "driver"
+        try:
+            chosen = launching(driver, Path(manager.chromium.executable_path))
+            browser = manager.chromium.launch(**chosen, args=["--no-sandbox"], timeout=PATIENCE)
+        except (LookupError, playwright.Error) as error:
+            pytest.skip(f"no browser: {error}")
         yield browser
         browser.close()
 
@@ -38,6 +44,7 @@ def opened(browser, address):
 
     def open_page(**options):
         context = browser.new_context(offline=True, **options)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))

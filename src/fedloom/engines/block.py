@@ -109,6 +109,7 @@ def rounds(
 ) -> Outcome:
     """Rounds start+1 .. stop. Their number is not a part of the program: one compilation does."""
 
+    @functools.partial(jax.jit, inline=True)
     def one(hub: Tree, clients: tuple[Tree, ...], round: Array) -> tuple[Tree, ...]:
         steps = algorithm.round(hub, federation.fed, keys.hub(root, round))
         return drive(steps, algorithm, federation, clients, root, round, plan)
@@ -120,7 +121,8 @@ def rounds(
         diverged = jnp.where((outcome.diverged == 0) & ~_finite(hub), round, outcome.diverged)
         return Outcome(hub, clients, info, traffic._replace(messages=sent), diverged)
 
-    # The loop carries what the last round showed, so its shape must be known beforehand.
+    # The loop carries what the last round showed, so its shape must be known beforehand. Traced as
+    # one function, the round is not traced again for the loop.
     shapes = jax.eval_shape(one, hub, clients, start)
     info, traffic = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes[2:])
     nothing = Outcome(hub, clients, info, traffic, jnp.zeros((), start.dtype))

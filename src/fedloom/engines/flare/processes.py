@@ -132,7 +132,7 @@ def running(*kits: Kit) -> Iterator[None]:
             process.wait()
 
 
-def await_port(kit: Kit, seconds: float = 30.0) -> None:
+def await_port(kit: Kit, seconds: float = 120.0) -> None:
     """Wait until a server answers at its port."""
     import socket
 
