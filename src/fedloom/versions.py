@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import sys
 import warnings
 from typing import NamedTuple
 
@@ -58,9 +59,25 @@ _WITHOUT_FUSION = "--xla_cpu_experimental_ynn_fusion_type="
 def turn_off_wrong_fusion() -> None:
     """Compile without the fusion that adds up wrongly, where the installed jaxlib has it.
 
-    XLA reads its flags when JAX computes for the first time: a program that computes before it
-    imports fedloom has to set the flag itself.
+    XLA reads its flags when JAX computes for the first time, so a program that computes before it
+    imports fedloom is warned.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    if installed("jaxlib") in _FUSES_WRONGLY and "ynn_fusion_type" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {_WITHOUT_FUSION}".strip()
+    if installed("jaxlib") not in _FUSES_WRONGLY or "ynn_fusion_type" in flags:
+        return
+    os.environ["XLA_FLAGS"] = f"{flags} {_WITHOUT_FUSION}".strip()
+    if _has_computed():
+        warnings.warn(
+            f"JAX has computed before fedloom was imported, so its compiler keeps a fusion that adds "
+            f"up wrongly over more than 32,768 rows. Import fedloom first, or set "
+            f"XLA_FLAGS={_WITHOUT_FUSION} in the environment.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _has_computed() -> bool:
+    """Whether JAX has read its flags already."""
+    bridge = sys.modules.get("jax._src.xla_bridge")  # JAX has no public word on it
+    asked = getattr(bridge, "backends_are_initialized", None)
+    return asked is not None and bool(asked())

@@ -72,7 +72,20 @@ def test_sums_that_jaxlib_0_10_fuses_wrongly_are_right_once_fedloom_is_imported(
     subprocess.run([sys.executable, "-c", _MAPPED_SUMS], check=True, timeout=300)
 
 
+def test_who_computes_before_the_import_is_warned():
+    source = (
+        "import importlib.metadata as m; right = m.version\n"
+        "m.version = lambda name: '0.10.1' if name == 'jaxlib' else right(name)\n"
+        "import jax.numpy; jax.numpy.zeros(1); import fedloom"
+    )
+    clean = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, env=clean)
+    assert done.returncode == 0, done.stderr
+    assert "RuntimeWarning: JAX has computed before fedloom was imported" in done.stderr
+
+
 def test_flags_of_the_user_stay(monkeypatch):
+    monkeypatch.setattr(versions, "_has_computed", lambda: False)
     monkeypatch.setattr(versions, "installed", lambda package: "0.10.1")
     monkeypatch.setenv("XLA_FLAGS", "--other")
     versions.turn_off_wrong_fusion()
