@@ -68,8 +68,8 @@ def turn_off_wrong_fusion() -> None:
     os.environ["XLA_FLAGS"] = f"{flags} {_WITHOUT_FUSION}".strip()
     if _has_computed():
         warnings.warn(
-            f"JAX has computed before fedloom was imported, so its compiler keeps a fusion that adds "
-            f"up wrongly over more than 32,768 rows. Import fedloom first, or set "
+            f"JAX has computed before fedloom was imported, so its compiler keeps a fusion that "
+            f"adds up wrongly over more than 32,768 rows. Import fedloom first, or set "
             f"XLA_FLAGS={_WITHOUT_FUSION} in the environment.",
             RuntimeWarning,
             stacklevel=3,
