@@ -12,7 +12,7 @@ and the table shows the shares of the first and of the last result of each mutan
 Why no library: mutmut 3 keeps all mutants of a method beside it in its class, and here the public
 methods of a class are what clients may be asked for; it also stumbles over pytest 9. cosmic-ray
 runs one command for all files, in an interpreter of its own for every mutant, and importing JAX,
-fedloom and pytest takes longer than most of the tests.
+fedloom and pytest takes three seconds each time.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from tools.mutants import Mutant, mutants_of
 from tools.trials import HERE, PACKAGE, attempt, warm_up
 
 RESULTS = HERE / "docs" / "verification" / "mutants.jsonl"
-# The laws would take an hour to watch and hold methods to the engines, not to their papers.
+# The laws are left out: they compile every method, and hold it to the engines, not to its paper.
 TESTS = {  # the longest prefix of a path counts
     "algorithms/averaging": ["papers/test_averaging.py"],
     "algorithms/composite": ["papers/test_composite.py"],
