@@ -30,6 +30,7 @@ if _VERSION in _FLAGS:
 # A job in the background of a shell ignores Ctrl-C, and tests of Ctrl-C would with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 _MUCH_MEMORY = 750_000_000  # bytes; a test may add as much again, and a worker has 2 GB
+_SMALL = {"laws": 1, "core": 2, "data": 3}  # folders with groups of a few seconds each
 _peaks = pytest.StashKey[list[int]]()  # the most that each worker held
 
 
@@ -48,7 +49,9 @@ def pytest_collection_modifyitems(config, items):
         groups.setdefault(group, []).append(item)
         if config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group(group))
-    items[:] = [item for group in groups.values() for item in group]
+    # Small groups are last, so that no worker has a large one to do when the others are done.
+    order = sorted(groups.values(), key=lambda group: _SMALL.get(group[0].path.parent.name, 0))
+    items[:] = [item for group in order for item in group]
 
 
 def pytest_runtest_logfinish(nodeid, location):
