@@ -163,7 +163,7 @@ class Conductor:
         self.note(f"{name} does not take part: {error}")
 
     def _hello(self, name: str) -> tuple[str, Facts, bytes]:
-        among = {"name": name, "sites": len(self.sites.names)}
+        among = {"name": name, "sites": len(self.sites.calls)}  # the same whenever it is said
         return "hello", {**among, **self.job._asdict()}, b""
 
     def _introduction(self, name: str) -> tuple[str, Facts, bytes]:

@@ -172,7 +172,7 @@ def about_states(
 ) -> dict[str, tuple[str, Facts, bytes]]:
     """A question to every site that concerns its state as the hub knows it."""
     return {
-        name: (verb, {**(facts or {}), "after": hub.ages[id]}, body)
+        name: (verb, {**(facts or {}), "after": hub.ages[id], "round": hub.round}, body)
         for id, name in enumerate(hub.names)
     }
 
