@@ -165,3 +165,43 @@ def test_a_policy_is_careful_by_itself():
     policy = Policy()
     assert (policy.min_sites, policy.min_rows, policy.min_batch) == (3, 10, 10)
     assert policy.methods == policy.problems == ()
+
+
+def spoilt(line, rounds=lambda round: True):
+    """The site behind a line sends junk in the place of replies."""
+    answer = line.desk.call
+
+    def call(verb, facts, body):
+        given = answer(verb, facts, body)
+        junk = verb == "letter" and rounds(json.loads(facts)["round"])
+        return (given[0], b"junk") if junk else given
+
+    line.desk.call = call
+
+
+def test_a_run_to_which_too_few_contribute_does_not_end_well(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedloom.engines.flare.conductor.PAUSE_SECONDS", 0)
+    conductor, wires = federation(tmp_path, settings(algorithm=FEDAVG))
+    for line in wires.values():
+        spoilt(line)
+    with pytest.raises(FederationError, match="the run needs 3 sites, and some will not take part"):
+        conductor.run()
+
+
+def test_a_site_that_sends_junk_again_and_again_is_left_out_and_named(tmp_path):
+    chosen = settings(algorithm=FEDAVG, federation={"min_sites": 2})
+    conductor, wires = federation(tmp_path, chosen)
+    spoilt(wires["lyon"])
+    result = conductor.run()
+    assert result.status == "done" and result.final["sites"] == 2
+    (note,) = [note for note in result.about["notes"] if "for good" in note]
+    assert note.startswith("lyon is left out for good, after 3 replies that are none")
+    assert sum("a reply of lyon is refused" in note for note in result.about["notes"]) == 3
+
+
+def test_one_bad_reply_costs_one_round_at_that_site(tmp_path):
+    chosen = settings(algorithm=FEDAVG, federation={"min_sites": 2}, run={"eval_every": 1})
+    conductor, wires = federation(tmp_path, chosen)
+    spoilt(wires["lyon"], lambda round: round in (2, 3, 5))
+    result = conductor.run()
+    assert [row["sites"] for row in result.rows] == [3, 3, 2, 2, 3, 2, 3]
