@@ -19,6 +19,7 @@ from fedloom.experiments.settings import parse
 
 NAMES = ("berlin", "lyon", "torino")
 ALGORITHM = {"key": "scaffold", "lr": 0.2, "local_steps": 3}
+SMALL = {"min_sites": 1, "min_rows": 1, "min_batch": 1}  # what policies of tiny sites must allow
 RUN = {"rounds": 6, "batch_size": 4, "eval_every": 3}
 
 
@@ -42,7 +43,8 @@ def settings(**changes):
         "federation": {"timeout": 30},
     }
     for name, table in changes.items():
-        tables[name] = {**tables[name], **table} if name != "algorithm" else table
+        whole = name in ("algorithm", "wrapper")
+        tables[name] = table if whole else {**tables[name], **table}
     return parse(tables, Place("test", ""))
 
 
@@ -67,7 +69,7 @@ def same_to_rounding(model, other):
 
 def policies(folder: Path, held, **policy) -> list[Path]:
     """A kit folder for each client, with its rows and its policy."""
-    allowed = {"methods": ["scaffold", "fedavg"], "problems": ["logistic"], **policy}
+    allowed = {"methods": ["scaffold", "fedavg"], "problems": ["logistic"], **SMALL, **policy}
     kits = []
     for i, name in enumerate(held.names):
         kit = folder / name
@@ -105,8 +107,15 @@ class Wire:
         return answer
 
 
+def restarted(wires):
+    """The same wires with fresh sites behind them: every job has processes of its own."""
+    for wire in wires.values():
+        wire.restart()
+    return wires
+
+
 def federation(folder: Path, chosen, *, run="a-run", resume=False, wires=None, held=None, **policy):
     """A conductor over desks; `wires` of an earlier one may be used again."""
     if wires is None:
         wires = {kit.name: Wire(kit) for kit in policies(folder, held or clients(), **policy)}
-    return Conductor(job_of(chosen, run, resume), wires, folder / "server"), wires
+    return Conductor(job_of(chosen, run, resume), restarted(wires), folder / "server"), wires

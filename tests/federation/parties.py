@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from federation.harness import Wire
+from federation.harness import Wire, restarted
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.job import job_of
 from fedloom.engines.flare.policy import policy_text, set_data
@@ -70,4 +70,4 @@ def federation(folder, chosen, *, run="a-run", resume=False, wires=None, labels=
         if labels:
             (folder / "server").mkdir()
             set_data(folder / "server", files / "laboratory.parquet")
-    return Conductor(job_of(chosen, run, resume), wires, folder / "server"), wires
+    return Conductor(job_of(chosen, run, resume), restarted(wires), folder / "server"), wires

@@ -9,7 +9,7 @@ import pytest
 
 import fedloom as fl
 from federation import harness
-from federation.harness import NAMES, same_to_rounding
+from federation.harness import NAMES, SMALL, restarted, same_to_rounding
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.job import job_of
 from fedloom.engines.flare.policy import policy_text, set_data
@@ -44,13 +44,13 @@ def federation(folder, chosen, *, wires=None, resume=False, **policy):
         for name in NAMES:
             kit = folder / name
             kit.mkdir()
-            allowed = {"methods": ["scaffold"], "problems": ["logistic"], **policy}
+            allowed = {"methods": ["scaffold"], "problems": ["logistic"], **SMALL, **policy}
             (kit / "policy.toml").write_text(policy_text(allowed))
             set_data(kit, tables / f"{name}.csv")
             wires[name] = harness.Wire(kit)
     job = job_of(chosen, "a-run", resume)
     assert job.tables["data"]["sites"] == "*"  # where the simulator finds files is not sent
-    return Conductor(job, wires, folder / "server"), wires
+    return Conductor(job, restarted(wires), folder / "server"), wires
 
 
 @pytest.fixture(scope="module")

@@ -147,7 +147,7 @@ def test_with_secure_sums_the_label_party_learns_no_part_of_the_scores(tmp_path)
     result = conductor.run()
     assert "measure" not in verbs
     with pytest.raises(RefusedError, match="what secure sums hide"):
-        wires["clinic"].desk.call("measure", json.dumps({"after": [20, 2]}), b"")
+        wires["clinic"].desk.call("measure", json.dumps({"after": [20, 2], "round": 20}), b"")
     plain = simulated(tmp_path, settings(algorithm=step, run=run))
     np.testing.assert_allclose(result.state.hub.slack, plain.state.hub.slack, atol=1e-6)
     assert result.final["accuracy"] > 0.8

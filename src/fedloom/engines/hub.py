@@ -45,6 +45,10 @@ class Lost(NamedTuple):
     stale: bool = False  # the client lives, but has no state of the age that was asked for
 
 
+class TooFewRepliesError(Exception):
+    """Fewer sites gave a valid reply than the run needs; the round can be played again."""
+
+
 class Transport(Protocol):
     """Whatever carries letters."""
 
@@ -100,6 +104,8 @@ class Hub:
         seed: int = 0,
         fresh_if_stale: bool = False,
         report: Callable[[str], None] = lambda text: None,
+        judge: Callable[[str, str | None], None] = lambda name, fault: None,
+        least: int = 0,
     ):
         self.algorithm = algorithm
         self.fed = fed
@@ -108,6 +114,9 @@ class Hub:
         self.names = names
         self.fresh_if_stale = fresh_if_stale
         self.report = report
+        self.judge = judge  # hears of every client whether its reply was valid, or why not
+        self.least = least  # valid replies that an exchange needs, or all where fewer are asked
+        self.contributors: set[int] = set()  # who gave all that it was asked for in the last round
         self.root = keys.root(seed)
         self.state = algorithm.init_hub(fed, keys.first_hub(self.root))
         self.ages: dict[int, Tag] = dict.fromkeys(range(fed.n), FIRST)
@@ -127,6 +136,7 @@ class Hub:
         key = _hub_key(self.root, round)
         answers: tuple[Any, ...] = ()
         ages = dict(self.ages)
+        self.contributors = set(range(self.fed.n))
         while True:
             step = next_step(self.algorithm, self.state, self.fed, key, answers, stage=stage)
             if isinstance(step, Ended):
@@ -184,7 +194,8 @@ class Hub:
         return replies
 
     def check_complete(self, letters: Collection[int], arrived: Collection[int]) -> None:
-        """Raise where a reply is missing that the method cannot do without."""
+        """Raise where a reply is missing that the method, or the run, cannot do without."""
+        self.contributors -= set(letters) - set(arrived)
         if self.algorithm.takes in ("vertical", "table") and len(arrived) < len(letters):
             silent = ", ".join(self.names[id] for id in letters if id not in arrived)
             raise FederationError(
@@ -192,6 +203,9 @@ class Hub:
                 f"as it should. Look at its log, then submit the run again, with --resume if it "
                 f"had begun."
             )
+        needed = min(self.least, len(letters))
+        if len(arrived) < needed:
+            raise TooFewRepliesError(f"{len(arrived)} of {needed} valid replies came")
 
     def deliver(self, letters: dict[int, Letter]) -> dict[int, bytes | Lost]:
         """Send letters; clients whose state is too old start afresh where that is allowed."""
@@ -209,12 +223,16 @@ class Hub:
         name = self.names[id]
         if isinstance(answer, Lost):
             self.report(f"{name} is left out: {answer.reason}")
+            self.judge(name, answer.reason)
             raise WireError(f"{name}: {answer.reason}. The round goes on without it.")
         try:
-            return wire.decode(answer, like, finite=self.algorithm.finite)
+            reply = wire.decode(answer, like, finite=self.algorithm.finite)
         except WireError as error:
             self.report(f"a reply of {name} is refused: {error}")
+            self.judge(name, str(error))
             raise
+        self.judge(name, None)
+        return reply
 
     def _check_finite(self, state: Tree, round: int) -> None:
         if self.algorithm.finite and not wire.finite(wire.named(state)):

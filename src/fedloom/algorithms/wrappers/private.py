@@ -165,6 +165,11 @@ def sealed(method: Algorithm) -> Algorithm:
     return dataclasses.replace(method, **changes)  # type: ignore[type-var]
 
 
+def is_private(method: Algorithm) -> bool:
+    """Whether replies are clipped and noisy."""
+    return isinstance(method, Wrapper) and (isinstance(method, Private) or is_private(method.inner))
+
+
 def _check_real(method: str, reply: Tree) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(reply):
         if not jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating):

@@ -16,7 +16,7 @@ from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC, Job
 from fedloom.engines.flare.sites import Call, SiteError
-from fedloom.errors import FedloomError
+from fedloom.errors import FedloomError, RefusedError
 from fedloom.files import write_text
 
 _LINGER = 1.0  # seconds in which a follower may still see the last round
@@ -32,7 +32,12 @@ class SiteSide:
 
     @collab.publish  # type: ignore[untyped-decorator]
     def call(self, verb: str, facts: str, body: bytes) -> list[Any]:
-        """Answer one call."""
+        """Answer one call of the server; the other sites of the run may not ask."""
+        if collab.caller != collab.server.name:
+            raise RefusedError(
+                f"only the server of the run may ask a site; {collab.caller!r} did. Its call was "
+                f"not looked at."
+            )
         with self._lock:
             if self._desk is None:
                 self._desk = Desk(Path(collab.workspace.get_root_dir()))

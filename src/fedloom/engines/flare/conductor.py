@@ -24,8 +24,15 @@ from fedloom.engines.flare.all_rows import AllRows
 from fedloom.engines.flare.all_tables import AllTables
 from fedloom.engines.flare.checkpoint import Progress, load, save
 from fedloom.engines.flare.job import Job
-from fedloom.engines.flare.sites import Call, SiteError, Sites, TooFewError
-from fedloom.engines.hub import Hub
+from fedloom.engines.flare.sites import (
+    PAUSE_SECONDS,
+    STRIKES,
+    Call,
+    SiteError,
+    Sites,
+    TooFewError,
+)
+from fedloom.engines.hub import Hub, TooFewRepliesError
 from fedloom.engines.outlines import outline
 from fedloom.engines.result import Result, to_host
 from fedloom.engines.schema import schema
@@ -163,7 +170,7 @@ class Conductor:
         self.note(f"{name} does not take part: {error}")
 
     def _hello(self, name: str) -> tuple[str, Facts, bytes]:
-        among = {"name": name, "sites": len(self.sites.names)}
+        among = {"name": name, "sites": len(self.sites.calls)}  # the same whenever it is said
         return "hello", {**among, **self.job._asdict()}, b""
 
     def _introduction(self, name: str) -> tuple[str, Facts, bytes]:
@@ -192,9 +199,19 @@ class Conductor:
             seed=run["seed"],
             fresh_if_stale=self.federation.fresh_if_stale,
             report=self.note,
+            judge=self._judge,
+            least=self.sites.min_sites,
         )
         if isinstance(self.hub, SecureHub):
             self.hub.sums = sums_of(algorithm, whole)
+
+    def _judge(self, name: str, fault: str | None) -> None:
+        known = set(self.sites.refused)
+        self.sites.judge(name, fault)
+        if set(self.sites.refused) - known:
+            self.note(
+                f"{name} is left out for good, after {STRIKES} replies that are none: {fault}"
+            )
 
     @property
     def _hub(self) -> Hub:
@@ -208,9 +225,10 @@ class Conductor:
             try:
                 self.sites.check_quorum()
                 return part()
-            except TooFewError as error:
+            except (TooFewError, TooFewRepliesError) as error:
                 self.note(f"paused: {error}")
                 self.waiting = True
+                time.sleep(PAUSE_SECONDS)
                 self.sites.await_quorum()
                 self.waiting = False
                 self.note("enough sites are there; the run goes on")
@@ -234,7 +252,7 @@ class Conductor:
             "bytes_up": hub.bytes_up,
             "bytes_down": hub.bytes_down,
             "seconds": self.progress.seconds,
-            "sites": float(len(self.sites.live)),
+            "sites": float(len(hub.contributors)),
         }
         self.progress.rows.append(common | row)
         self.progress.info.append(to_host(info))

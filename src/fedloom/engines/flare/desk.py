@@ -8,6 +8,7 @@ and bytes for arrays; the site refuses what its owner has not allowed.
 """
 
 import contextlib
+import functools
 import json
 import logging
 import threading
@@ -17,15 +18,16 @@ from typing import Any
 
 import jax
 
-from fedloom.algorithms.wrappers.private import sealed
+from fedloom.algorithms.wrappers.private import is_private, sealed
 from fedloom.engines import wire
+from fedloom.engines.flare.answers import Answers
 from fedloom.engines.flare.job import Job
-from fedloom.engines.flare.letters import letter_from
+from fedloom.engines.flare.letters import letter_from, packed, unpacked
 from fedloom.engines.flare.own_columns import OwnColumns
 from fedloom.engines.flare.own_rows import OwnRows
 from fedloom.engines.flare.own_table import OwnTable
 from fedloom.engines.flare.policy import read_policy
-from fedloom.engines.flare.privacy import protect
+from fedloom.engines.flare.privacy import check_protectable, protect
 from fedloom.engines.flare.shelf import Folder
 from fedloom.engines.hub import Letter
 from fedloom.engines.outlines import outline
@@ -48,12 +50,10 @@ class Desk:
         self.kit = kit
         self.policy = read_policy(kit)
         self._lock = threading.Lock()  # calls may come in side by side
-        self._forget()
-
-    def _forget(self) -> None:
-        """Before `hello` there is no run, and before `begin` no place in it."""
+        # Before `hello` there is no run, and before `begin` no place in it.
         self._own: OwnColumns | OwnRows | None = None
         self._site: Site | None = None
+        self._said: dict[str, tuple[str, bytes, tuple[Facts, bytes]]] = {}
         self.member: Member | None = None
         self._double = False
 
@@ -74,11 +74,11 @@ class Desk:
     def call(self, verb: str, facts: str, body: bytes) -> tuple[str, bytes]:
         """Answer one call of the hub."""
         verbs: dict[str, Callable[[Facts, bytes], tuple[Facts, bytes]]] = {
-            "hello": self._hello,
+            "hello": functools.partial(self._once, "hello", self._hello),
             "meet": lambda facts, body: self.own.meet(facts, body),
-            "begin": self._begin,
+            "begin": functools.partial(self._once, "begin", self._begin),
             "letter": self._letter,
-            "measure": lambda facts, body: self.own.measure(self.site, self.fed, facts, body),
+            "measure": self._measure,
             "keep": self._keep,
         }
         if verb == "ping":
@@ -107,9 +107,27 @@ class Desk:
         with jax.enable_x64(self._double):
             yield
 
+    def _once(
+        self,
+        verb: str,
+        work: Callable[[Facts, bytes], tuple[Facts, bytes]],
+        facts: Facts,
+        body: bytes,
+    ) -> tuple[Facts, bytes]:
+        """A site hears of one run, once: what is said again is answered as before."""
+        told = json.dumps(facts, sort_keys=True)
+        if verb not in self._said:
+            self._said[verb] = (told, body, work(facts, body))
+        before, earlier, answer = self._said[verb]
+        if (told, body) != (before, earlier):
+            raise RefusedError(
+                f"this site takes part in a run already, and {verb} says otherwise now. "
+                f"Another run needs a job of its own."
+            )
+        return answer
+
     def _hello(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Is this run allowed here, and what is there for it?"""
-        self._forget()
         name, sites = facts.pop("name"), facts.pop("sites")
         self.policy.check_cohort(sites)
         self.job = Job(**facts)
@@ -119,6 +137,7 @@ class Desk:
             str(tables["algorithm"].get("key")), str(tables["problem"].get("kind"))
         )
         self.settings = self.job.settings
+        self.policy.check_demands(self.settings)
         self._double = self.settings.run.precision == "float64"
         keep_compiled_programs()
         kind: type[OwnColumns | OwnRows | OwnTable] = OwnRows
@@ -127,6 +146,7 @@ class Desk:
         elif "sites" in tables["data"]:
             kind = OwnTable
         self._own = kind(name, self.kit, self.policy, self.settings)
+        self.answers = Answers(self.kit / "answers" / self.job.run)
         return self.own.hello(), b""
 
     def _begin(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
@@ -137,10 +157,11 @@ class Desk:
         run, algorithm = self.settings.run.options(), sealed(self.settings.algorithm)
         bare, group, answer = own.begin(id, facts, body)
         whole = outline(self.settings.problem, bare, run["batch_size"], run["precision"])
+        said = schema(algorithm, whole)
+        if self.policy.clip is not None:
+            check_protectable(said)
         shelf = Folder(self.kit / "states" / self.job.run)
-        self._site = Site(
-            id, algorithm, group, schema(algorithm, whole), seed=run["seed"], shelf=shelf
-        )
+        self._site = Site(id, algorithm, group, said, seed=run["seed"], shelf=shelf)
         self.fed = whole.fed
         self.member = None
         if self.settings.federation.secure_aggregation:
@@ -155,11 +176,32 @@ class Desk:
 
     def _letter(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """One exchange of a round."""
+        question, site = packed(facts, body), self.site
         letter = letter_from(facts, body)
         self.policy.check_cohort(letter.cohort)
         if self.member is not None:
             return {}, self.member.reply_to(letter)  # a plain letter is refused: no phase is due
-        return {}, wire.encode(self._protected(letter))
+        if self.policy.clip is None and not is_private(site.algorithm):
+            return {}, wire.encode(self._protected(letter))
+        return {}, self.answers.to(
+            letter.round,
+            f"exchange {letter.exchange}",
+            question,
+            lambda: wire.encode(self._protected(letter)),
+        )
+
+    def _measure(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """How a model does here: in the rounds that the settings name, once in each."""
+        site, round = self.site, facts.pop("round", None)
+        self.policy.check_metrics(self.settings.run, round)
+        question = packed(facts, body)
+
+        def answer() -> bytes:
+            told, scores = self.own.measure(site, self.fed, facts, body)
+            told = self.policy.coarsened(told)
+            return packed(told, scores)
+
+        return unpacked(self.answers.to(round, "metrics", question, answer))
 
     def _protected(self, letter: Letter) -> Tree:
         return protect(self.site.answer(letter), self.policy.clip, self.policy.noise)

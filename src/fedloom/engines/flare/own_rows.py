@@ -47,6 +47,7 @@ class OwnRows:
             return dataset
 
         self.train = read(policy.data_of(kit))
+        policy.check_rows(len(self.train))
         self.test = None if policy.test is None else read(policy.test)
 
     def hello(self) -> Facts:

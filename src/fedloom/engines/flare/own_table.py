@@ -51,6 +51,7 @@ class OwnTable(OwnRows):
         files = files_of(settings)
         test = None if policy.test is None else Path(policy.test)
         self.table = files.table(name, Path(policy.data_of(kit)), test)
+        policy.check_rows(self.table.train.height)
         policy.check_columns([files.label, *self.table.features(files.reading)])
         for column in files.categorical:  # the job says so, and its words would leave
             check_no_key(self.table.source, self.table.train[column])

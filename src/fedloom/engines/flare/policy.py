@@ -6,6 +6,11 @@ methods = ["fedavg"]             # the methods that may run here
 problems = ["logistic"]          # the problems that may be posed
 columns = ["age", "label"]       # the columns that may be used; without it, all of the table
 min_sites = 3                    # an exchange with fewer sites is not answered
+min_rows = 10                    # with fewer rows this site does not take part
+min_batch = 10                   # nor where gradients are of fewer rows
+secure_aggregation = true        # nor where the server sees single replies
+metrics = false                  # nor where metrics are taken of its rows
+metric_digits = 2                # metrics leave with so many digits
 scores = true                    # scores of single rows may leave, for the metric auc
 plain_ids = true                 # ids may leave in plain, to find the people whom parties share
 clip = 1.0                       # replies are scaled down to this Euclidean norm
@@ -20,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.errors import FederationError, ParameterError, RefusedError, SettingsError
+from fedloom.experiments.settings import RunSettings, Settings
 from fedloom.files import write_text
 from fedloom.hints import closest
 from fedloom.parameters import Rule, anything, at_least, flag, param, parametrised, positive
@@ -43,7 +49,16 @@ class Policy:
     columns: tuple[str, ...] | None = param(
         _names.or_none("all of the table"), "columns that may be used", default=None
     )
-    min_sites: int = param(at_least(1), "sites without which no exchange is answered", default=1)
+    min_sites: int = param(at_least(1), "sites without which no exchange is answered", default=3)
+    min_rows: int = param(at_least(1), "rows without which it does not take part", default=10)
+    min_batch: int = param(at_least(1), "rows of which a gradient must be", default=10)
+    secure_aggregation: bool = param(
+        flag, "whether the server may see sums of replies only", default=False
+    )
+    metrics: bool = param(flag, "whether metrics of this site's rows may leave", default=True)
+    metric_digits: int | None = param(
+        at_least(1).or_none("all of them"), "digits that metrics leave with", default=None
+    )
     scores: bool = param(flag, "whether scores of single rows may leave", default=False)
     plain_ids: bool = param(flag, "whether ids may leave in plain", default=False)
     clip: float | None = param(
@@ -77,6 +92,53 @@ class Policy:
                     f"this site's policy allows the {what} {', '.join(allowed) or 'none'}; the job "
                     f"wants {given!r}. Its owner may add it to {what} in {POLICY}."
                 )
+
+    def check_demands(self, settings: Settings) -> None:
+        """Refuse a job that does not protect replies as the owner demands."""
+        batch = settings.run.options()["batch_size"]
+        if self.secure_aggregation and not settings.federation.secure_aggregation:
+            raise RefusedError(
+                "this site's policy demands secure aggregation, and the job has none. Set "
+                "secure_aggregation = true in [federation]."
+            )
+        vertical = settings.problem.kind == "vertical"  # its methods use all rows
+        if not vertical and batch is not None and batch < self.min_batch:
+            raise RefusedError(
+                f"this site's policy wants gradients of at least {self.min_batch} rows; the job "
+                f"has batch_size = {batch}. Raise it."
+            )
+        if not self.metrics and settings.run.metrics != ():
+            raise RefusedError(
+                "this site's policy lets no metrics leave; the job takes some. Set metrics = [] "
+                "in [run]."
+            )
+
+    def check_rows(self, rows: int) -> None:
+        """Refuse to take part with so few rows that a reply would be about single ones."""
+        if rows < self.min_rows:
+            raise RefusedError(
+                f"this site's policy wants at least {self.min_rows} rows to take part, and it has "
+                f"fewer. Go on without it."
+            )
+
+    def check_metrics(self, run: RunSettings, round: object) -> None:
+        """Refuse to take metrics in another round than the settings say."""
+        due = isinstance(round, int) and 0 <= round <= run.rounds
+        if not due or (round % run.eval_every and round != run.rounds):  # type: ignore[operator]
+            raise RefusedError(
+                f"metrics are taken every {run.eval_every} rounds up to round {run.rounds}, as the "
+                f"settings say; got round {round!r}."
+            )
+
+    def coarsened(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Metrics with as many digits as the owner lets out."""
+        if self.metric_digits is None:
+            return dict(told)
+        form = f".{self.metric_digits}g"
+        return {
+            name: float(format(value, form)) if isinstance(value, float) else value
+            for name, value in told.items()
+        }
 
     def check_columns(self, wanted: list[str]) -> None:
         """Refuse a job that reads a column that the owner has not allowed."""

@@ -1,10 +1,14 @@
 """What a site does to a reply before it leaves: scale it down, add noise that nobody can redraw."""
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
+
+from fedloom.engines.schema import Schema
+from fedloom.errors import RefusedError
 
 Tree = Any
 
@@ -14,16 +18,15 @@ def protect(
 ) -> Tree:
     """The reply with a norm of at most `clip`, plus noise of deviation `noise * clip`.
 
-    The norm is that of all floating point numbers of the reply together; whole numbers travel as
-    they are. The noise is drawn from the operating system's entropy and not from the run's seed,
-    which the hub knows and could use to take the noise off again.
+    The norm is that of all numbers of the reply together. The noise is drawn from the operating
+    system's entropy and not from the run's seed, which the hub knows and could use to take the
+    noise off again.
     """
     if clip is None:
         return reply
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(reply)]
-    floating = [np.issubdtype(leaf.dtype, np.floating) for leaf in leaves]
-    numbers = [leaf for leaf, yes in zip(leaves, floating, strict=True) if yes]
-    norm = float(np.sqrt(sum(float(np.sum(leaf.astype(np.float64) ** 2)) for leaf in numbers)))
+    _check_real(leaves)
+    norm = float(np.sqrt(sum(float(np.sum(leaf.astype(np.float64) ** 2)) for leaf in leaves)))
     factor = min(1.0, clip / norm) if norm > 0 else 1.0
     source = source or np.random.default_rng(secrets.randbits(256))
 
@@ -33,5 +36,19 @@ def protect(
             scaled = scaled + source.normal(0, noise * clip, leaf.shape)
         return np.asarray(scaled, leaf.dtype)
 
-    out = [changed(leaf) if yes else leaf for leaf, yes in zip(leaves, floating, strict=True)]
-    return jax.tree.unflatten(jax.tree.structure(reply), out)
+    return jax.tree.unflatten(jax.tree.structure(reply), [changed(leaf) for leaf in leaves])
+
+
+def check_protectable(said: Schema) -> None:
+    """Refuse a method some of whose replies noise cannot hide."""
+    for exchange in (exchange for stage in said.values() for exchange in stage):
+        _check_real(jax.tree.leaves(exchange.reply), f" to {exchange.method!r}")
+
+
+def _check_real(leaves: Sequence[Any], which: str = "") -> None:
+    if not all(np.issubdtype(leaf.dtype, np.floating) for leaf in leaves):
+        raise RefusedError(
+            f"this site's policy clips replies, and the reply{which} holds whole numbers, which "
+            f"neither clip nor noise can protect. Leave out the compressor, or choose a method "
+            f"that sends real numbers only."
+        )

@@ -19,6 +19,7 @@ from fedloom.errors import FederationError
 Facts = dict[str, Any]
 
 PING_SECONDS = 5.0  # how long a site that was left out has to say that it lives
+STRIKES = 3  # so many replies in a row that are none, and a site is left out for good
 PAUSE_SECONDS = 1.0  # between two looks at who is there
 
 
@@ -55,6 +56,7 @@ class Sites:
         self.names: tuple[str, ...] = tuple(sorted(calls))
         self.greet: Callable[[str], None] = lambda name: None  # what a site hears on its return
         self._pool = ThreadPoolExecutor(max(4, len(calls)), "fedloom")
+        self._strikes: dict[str, int] = {}
         self._back: set[str] = set()
         self._asked: set[str] = set()
         self._lock = threading.Lock()
@@ -71,6 +73,15 @@ class Sites:
             self.refused[name] = str(error)
         else:
             self.lost.setdefault(name, time.time())
+
+    def judge(self, name: str, fault: str | None) -> None:
+        """A site that is there gave a valid reply, or none; again and again, it is left out."""
+        if fault is None or name in self.lost:
+            self._strikes.pop(name, None)
+            return
+        self._strikes[name] = self._strikes.get(name, 0) + 1
+        if self._strikes[name] == STRIKES:
+            self.refused[name] = fault
 
     def send(
         self, letters: Mapping[int, Letter], verb: str = "letter"
@@ -172,7 +183,7 @@ def about_states(
 ) -> dict[str, tuple[str, Facts, bytes]]:
     """A question to every site that concerns its state as the hub knows it."""
     return {
-        name: (verb, {**(facts or {}), "after": hub.ages[id]}, body)
+        name: (verb, {**(facts or {}), "after": hub.ages[id], "round": hub.round}, body)
         for id, name in enumerate(hub.names)
     }
 

@@ -29,6 +29,10 @@ class Trial(NamedTuple):
     lead: Kit
 
 
+# Rows that all lie on one machine need no protection from one another.
+_OF_ONE_OWNER = {"min_sites": 1, "min_rows": 1, "min_batch": 1}
+
+
 def build(
     folder: Path,
     clients: Holders,
@@ -48,7 +52,7 @@ def build(
         people={LEAD: "lead", **(people or {})},
         host="localhost",
         port=free_port(),
-        policy={"methods": list(methods), "problems": list(problems)},
+        policy={"methods": list(methods), "problems": list(problems), **_OF_ONE_OWNER},
     )
     kits = {kit.name: kit for kit in provision(project, folder)}
     made = Trial(kits["localhost"], tuple(kits[name] for name in names), kits[LEAD])

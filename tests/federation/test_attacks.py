@@ -1,0 +1,207 @@
+"""What a malicious site, server or submitter tries, and what a site makes of it."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from federation.harness import federation, settings
+from fedloom.engines.flare.desk import Desk
+from fedloom.errors import FederationError, RefusedError
+
+FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
+NOISY = {"clip": 0.1, "noise": 1.0}
+
+
+def overheard(folder, chosen, **policy):
+    """A run, with every call that berlin has answered, and the answers."""
+    conductor, wires = federation(folder, chosen, **policy)
+    calls = []
+    line, answer = wires["berlin"], wires["berlin"].desk.call
+
+    def listening(verb, facts, body):
+        given = answer(verb, facts, body)
+        calls.append((verb, facts, body, given))
+        return given
+
+    line.desk.call = listening
+    return conductor, line, calls
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("noisy")
+    chosen = settings(algorithm=FEDAVG, run={"rounds": 2, "eval_every": 1})
+    conductor, line, calls = overheard(folder, chosen, **NOISY)
+    conductor.run()
+    return line.kit, calls
+
+
+def resumed(kit, calls):
+    """The site after a restart, told of the same run again."""
+    desk = Desk(kit)
+    for verb, facts, body, _ in calls:
+        if verb in ("hello", "begin"):
+            desk.call(verb, facts, body)
+    return desk
+
+
+def of(calls, verb, round):
+    return next(c for c in calls if c[0] == verb and json.loads(c[1])["round"] == round)
+
+
+@pytest.mark.parametrize("caller,answered", [("server", True), ("lyon", False)])
+def test_only_the_server_may_ask(caller, answered, tmp_path, monkeypatch):
+    from fedloom.engines.flare import components
+
+    _, wires = federation(tmp_path, settings())
+    workspace = SimpleNamespace(get_root_dir=lambda: str(wires["berlin"].kit))
+    context = SimpleNamespace(
+        caller=caller, server=SimpleNamespace(name="server"), workspace=workspace
+    )
+    monkeypatch.setattr(components, "collab", context)
+    side = components.SiteSide()
+    if answered:
+        assert side.call("ping", "{}", b"") == ["{}", b""]
+    else:
+        with pytest.raises(RefusedError, match="only the server of the run may ask"):
+            side.call("ping", "{}", b"")
+        assert side._desk is None  # nothing was read for it
+
+
+def test_a_second_hello_changes_nothing(noisy):
+    kit, calls = noisy
+    desk = resumed(kit, calls)
+    _, facts, body, given = calls[0]
+    assert desk.call("hello", facts, body) == given
+    other = json.loads(facts)
+    other["tables"]["data"]["label"] = "x0"
+    with pytest.raises(RefusedError, match="takes part in a run already"):
+        desk.call("hello", json.dumps(other), body)
+    assert desk.call(*of(calls, "letter", 2)[:3]) == of(calls, "letter", 2)[3]
+
+
+def test_the_same_letter_gets_the_same_reply_after_a_restart_too(noisy):
+    kit, calls = noisy
+    letter = of(calls, "letter", 2)
+    for _ in range(3):  # what is drawn anew could be averaged away
+        assert resumed(kit, calls).call(*letter[:3]) == letter[3]
+
+
+def test_another_letter_for_an_exchange_that_was_answered_is_refused(noisy):
+    kit, calls = noisy
+    desk = resumed(kit, calls)
+    verb, facts, body, _ = of(calls, "letter", 2)
+    other = body[:-4] + np.float32(7).tobytes()
+    with pytest.raises(RefusedError, match="asked otherwise before"):
+        desk.call(verb, facts, other)
+    again = json.dumps(json.loads(facts) | {"cohort": 2})
+    with pytest.raises(RefusedError, match="asked otherwise before"):
+        desk.call(verb, again, body)
+
+
+def test_a_private_method_answers_an_exchange_once(tmp_path):
+    wrapper = {"kind": "private", "clip": 0.1, "noise": 1.0, "at": "client"}
+    chosen = settings(algorithm=FEDAVG, run={"rounds": 1, "eval_every": 1}, wrapper=[wrapper])
+    conductor, line, calls = overheard(tmp_path, chosen)
+    conductor.run()
+    verb, facts, body, given = of(calls, "letter", 1)
+    assert line.desk.call(verb, facts, body) == given
+    with pytest.raises(RefusedError, match="asked otherwise before"):
+        line.desk.call(verb, facts, body[:-4] + np.float32(7).tobytes())
+
+
+def test_metrics_are_taken_in_the_rounds_of_the_settings_and_once(noisy):
+    kit, calls = noisy
+    desk = resumed(kit, calls)
+    verb, facts, body, given = of(calls, "measure", 2)
+    assert desk.call(verb, facts, body) == given
+    with pytest.raises(RefusedError, match="asked otherwise before"):  # finite differences
+        desk.call(verb, facts, body[:-4] + np.float32(1e-3).tobytes())
+    for round in (3, -1, 0.5, None, "2"):
+        wrong = json.dumps(json.loads(facts) | {"round": round})
+        with pytest.raises(RefusedError, match="metrics are taken every 1 rounds up to round 2"):
+            desk.call(verb, wrong, body)
+
+
+def test_metrics_leave_as_coarse_as_the_owner_says(tmp_path):
+    chosen = settings(algorithm=FEDAVG, run={"rounds": 1, "eval_every": 1})
+    conductor, _, calls = overheard(tmp_path, chosen, metric_digits=1)
+    conductor.run()
+    told = json.loads(of(calls, "measure", 1)[3][0])
+    assert told["loss"] == float(f"{told['loss']:.1g}")
+
+
+def test_a_compressor_does_not_lead_round_the_clip(tmp_path):
+    wrapper = {"kind": "compressed", "compressor": {"kind": "random_rounding", "levels": 4}}
+    chosen = settings(algorithm=FEDAVG, run={"rounds": 1}, wrapper=[wrapper])
+    conductor, _ = federation(tmp_path, chosen, **NOISY)
+    with pytest.raises(FederationError):
+        conductor.run()
+    assert any("neither clip nor noise can protect" in note for note in conductor.notes)
+
+
+DEMANDS = {
+    "secure sums": ({"secure_aggregation": True}, {}, "demands secure aggregation"),
+    "batch": ({"min_batch": 10}, {}, "gradients of at least 10 rows; the job has batch_size = 4"),
+    "rows": ({"min_rows": 10}, {}, "wants at least 10 rows to take part"),
+    "metrics": ({"metrics": False}, {}, "lets no metrics leave"),
+    "sites": ({"min_sites": 4}, {}, "at least 4 sites"),
+}
+
+
+@pytest.mark.parametrize("policy,changes,complaint", DEMANDS.values(), ids=DEMANDS)
+def test_what_the_owner_demands(policy, changes, complaint, tmp_path):
+    conductor, _ = federation(tmp_path, settings(**changes), **policy)
+    with pytest.raises(FederationError):
+        conductor.run()
+    assert any(complaint in note for note in conductor.notes)
+
+
+def test_a_policy_is_careful_by_itself():
+    from fedloom.engines.flare.policy import Policy
+
+    policy = Policy()
+    assert (policy.min_sites, policy.min_rows, policy.min_batch) == (3, 10, 10)
+    assert policy.methods == policy.problems == ()
+
+
+def spoilt(line, rounds=lambda round: True):
+    """The site behind a line sends junk in the place of replies."""
+    answer = line.desk.call
+
+    def call(verb, facts, body):
+        given = answer(verb, facts, body)
+        junk = verb == "letter" and rounds(json.loads(facts)["round"])
+        return (given[0], b"junk") if junk else given
+
+    line.desk.call = call
+
+
+def test_a_run_to_which_too_few_contribute_does_not_end_well(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedloom.engines.flare.conductor.PAUSE_SECONDS", 0)
+    conductor, wires = federation(tmp_path, settings(algorithm=FEDAVG))
+    for line in wires.values():
+        spoilt(line)
+    with pytest.raises(FederationError, match="the run needs 3 sites, and some will not take part"):
+        conductor.run()
+
+
+def test_a_site_that_sends_junk_again_and_again_is_left_out_and_named(tmp_path):
+    chosen = settings(algorithm=FEDAVG, federation={"min_sites": 2})
+    conductor, wires = federation(tmp_path, chosen)
+    spoilt(wires["lyon"])
+    result = conductor.run()
+    assert result.status == "done" and result.final["sites"] == 2
+    (note,) = [note for note in result.about["notes"] if "for good" in note]
+    assert note.startswith("lyon is left out for good, after 3 replies that are none")
+    assert sum("a reply of lyon is refused" in note for note in result.about["notes"]) == 3
+
+
+def test_one_bad_reply_costs_one_round_at_that_site(tmp_path):
+    chosen = settings(algorithm=FEDAVG, federation={"min_sites": 2}, run={"eval_every": 1})
+    conductor, wires = federation(tmp_path, chosen)
+    spoilt(wires["lyon"], lambda round: round in (2, 3, 5))
+    result = conductor.run()
+    assert [row["sites"] for row in result.rows] == [3, 3, 2, 2, 3, 2, 3]
