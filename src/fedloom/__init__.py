@@ -22,7 +22,7 @@ from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
 from fedloom.experiments.sweeping import Sweep, sweep
-from fedloom.operators import compressors
+from fedloom.operators import aggregators, compressors
 from fedloom.problems.base import Metric
 from fedloom.reports.notebook import partition_plot
 from fedloom.versions import turn_off_wrong_fusion, warn_of_wrong_versions
@@ -38,6 +38,7 @@ __all__ = [
     "Metric",
     "Result",
     "Sweep",
+    "aggregators",
     "algorithms",
     "compare",
     "compressors",

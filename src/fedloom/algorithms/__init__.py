@@ -48,7 +48,7 @@ from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks
 from fedloom.algorithms.vertical.sharing_admm import SharingADMM
 from fedloom.algorithms.vertical.vertical_agd import VerticalAGD
 from fedloom.algorithms.vertical.vertical_gd import VerticalGD
-from fedloom.algorithms.wrappers import Compressed, Private, Unreliable
+from fedloom.algorithms.wrappers import Compressed, Poisoned, Private, Robust, Unreliable
 
 __all__ = [
     "AFL",
@@ -91,6 +91,7 @@ __all__ = [
     "MutualLearning",
     "PFedMe",
     "PerFedAvg",
+    "Poisoned",
     "Private",
     "QFedAvg",
     "QFedSGD",
@@ -98,6 +99,7 @@ __all__ = [
     "QuPeL",
     "Quantisation",
     "QuantizedTraining",
+    "Robust",
     "Scaffold",
     "SharingADMM",
     "Unreliable",

@@ -9,7 +9,7 @@ from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli.output import show_json, show_table
 from fedloom.data import CATALOGUE as DATASETS
 from fedloom.data import SCHEMES
-from fedloom.experiments.building import PROBLEMS
+from fedloom.experiments.building import AGGREGATORS, PROBLEMS
 
 Rows = list[dict[str, Any]]
 
@@ -17,7 +17,7 @@ Rows = list[dict[str, Any]]
 def add(verbs: Any) -> None:
     """Declare the verb."""
     parser = verbs.add_parser(
-        "list", help="show algorithms, wrappers, problems, datasets or partitions"
+        "list", help="show algorithms, wrappers, aggregators, problems, datasets or partitions"
     )
     parser.add_argument("what", choices=sorted(_LISTS))
     parser.add_argument("--format", choices=("table", "json"), default="table")
@@ -67,6 +67,7 @@ def first_line(cls: type) -> str:
 
 _LISTS: dict[str, Callable[[], Rows]] = {
     "algorithms": _algorithms,
+    "aggregators": lambda: _classes(AGGREGATORS),
     "problems": lambda: _classes(PROBLEMS),
     "datasets": _datasets,
     "partitions": lambda: _classes(SCHEMES),

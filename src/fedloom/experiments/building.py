@@ -16,7 +16,7 @@ from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError
 from fedloom.experiments.places import Place
 from fedloom.hints import closest
-from fedloom.operators import compressors
+from fedloom.operators import aggregators, compressors
 from fedloom.protocol import Algorithm
 
 Registry = Mapping[str, type]
@@ -56,6 +56,15 @@ COMPRESSORS: Registry = {
     "natural": compressors.Natural,
     "low_rank": compressors.LowRank,
 }
+AGGREGATORS: Registry = {
+    "median": aggregators.Median,
+    "trimmed_mean": aggregators.TrimmedMean,
+    "krum": aggregators.Krum,
+    "multi_krum": aggregators.MultiKrum,
+    "geometric_median": aggregators.GeometricMedian,
+    "centred_clipping": aggregators.CentredClipping,
+    "norm_bound": aggregators.NormBound,
+}
 MODELS: Registry = models.REGISTRY
 ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
 
@@ -68,6 +77,7 @@ NESTED: Mapping[str, Registry] = {
     "solver": SOLVERS,
     "network": MODELS,
     "compressor": COMPRESSORS,
+    "aggregator": AGGREGATORS,
 }
 # These have one class only, so that their tables need no key.
 PLAIN: Mapping[str, type] = {"quantise": Quantisation}

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 
 from fedloom import data
 from fedloom.algorithms.wrappers.base import innermost
+from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.data.parties import Holders
 from fedloom.engines.result import AXES
-from fedloom.errors import SettingsError
+from fedloom.errors import ProtocolError, SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.experiments.tracking import TRACKERS
@@ -251,7 +252,7 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
             raise place.error(f"needs a table [{name}]. Add it.")
     searching = dict(tables.get("sweep", {}))
     over = searching.pop("over", {})
-    return Settings(
+    settings = Settings(
         tables,
         place,
         {
@@ -265,6 +266,13 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
         over,
         building.construct(FederationSettings, tables.get("federation", {}), place / "federation"),
     )
+    if settings.federation.secure_aggregation:
+        try:
+            for method in settings.algorithms.values():
+                check_not_summed(method)
+        except ProtocolError as error:
+            raise (place / "federation" / "secure_aggregation").error(str(error)) from error
+    return settings
 
 
 def _algorithms(tables: Any, place: Place) -> dict[str, Algorithm]:

@@ -42,7 +42,8 @@ import jax
 import jax.numpy as jnp
 
 from fedloom import draws
-from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal
+from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal, layers
+from fedloom.algorithms.wrappers.robust import Robust
 from fedloom.errors import ParameterError, ProtocolError
 from fedloom.parameters import Rule, at_least_zero, between, instance_of, one_of, param, positive
 from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay
@@ -73,6 +74,12 @@ class Private(Wrapper):
 
     def __post_init__(self) -> None:
         check_horizontal(self)
+        if self.at == "hub" and any(isinstance(layer, Robust) for layer in layers(self.inner)):
+            raise ParameterError(
+                "Private: with noise at the hub the method inside sees one noisy mean in the place "
+                "of all replies, so that Robust has nothing to compare. Set at = 'client', or do "
+                "without one of the two."
+            )
 
     def opening(self, hub: Tree, fed: Any, key: Array, /) -> Round:
         """The inner method's opening, its replies made private."""

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.engines import block, keys
 from fedloom.engines.mapping import Plan
 from fedloom.engines.schema import STAGES
@@ -32,6 +33,7 @@ def sums_of(algorithm: Algorithm, federation: Federation) -> dict[str, tuple[Kin
     Raises:
         ProtocolError: The hub looks at single replies; the message says in which exchange.
     """
+    check_not_summed(algorithm)
     return {stage: _sums_of(algorithm, federation, stage) for stage in STAGES}
 
 

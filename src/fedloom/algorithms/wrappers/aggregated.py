@@ -1,0 +1,178 @@
+"""The replies that a robustly aggregated method gets: nothing can be had of them but robust means.
+
+`fedloom.algorithms.wrappers.robust` says what is what.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from fedloom.data.clients import Clients
+from fedloom.errors import ProtocolError
+from fedloom.operators.aggregators import Aggregator, Median
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies
+from fedloom.rows import Rows, store
+
+Array = Any
+Tree = Any
+
+
+class Aggregated:
+    """Replies in whose means single clients count for little."""
+
+    def __init__(
+        self,
+        replies: Replies,
+        aggregator: Aggregator,
+        fed: Any,
+        said: tuple[str, str],  # the method, and what it asked for
+        before: Tree,  # what each client has replied so far; () where no sum needs it
+    ):
+        self._aggregator, self._fed, self._said, self._before = aggregator, fed, said, before
+        self._known: list[tuple[Array | None, Tree]] = []  # aggregates, by their weights
+        self.needs_total = False  # whether the hub adds up what clients change
+        cohort = replies.cohort
+        flat = jax.vmap(lambda reply: ravel_pytree(reply)[0], axis_size=len(cohort))
+        self._rows = flat(replies.value)
+        present = jnp.logical_and(cohort.present, jnp.isfinite(self._rows).all(1))
+        self.cohort = Cohort(cohort.ids, present, cohort.repeats, cohort.uniform)
+        self._replies = Replies(replies.value, self.cohort)
+        self._ones = Replies(jnp.ones(len(cohort)), self.cohort)
+
+    def sum(self, weights: Array | None = None) -> Tree:
+        """The aggregate times the weight of who is there, or how that of all totals changed."""
+        self.needs_total |= weights is self._fed.weights
+        if weights is self._fed.weights and jax.tree.leaves(self._before):
+            return jax.tree.map(self._moved, self._before, self.total())
+        return self._times(self._ones.sum(weights), weights)
+
+    def mean(self) -> Tree:
+        """The aggregate, all clients counting alike."""
+        return self.average(None)
+
+    def average(self, weights: Array | None) -> Tree:
+        """The aggregate by these weights."""
+        return self._times(self._ones.average(weights), weights)
+
+    def estimate(self, weights: Array) -> Tree:
+        """The aggregate by these weights, times what makes its weight that of all clients."""
+        return self._times(self._ones.estimate(weights), weights)
+
+    def map(self, function: Callable[[Any], Any]) -> "Aggregated":
+        """Each reply passed through a function, before any aggregate is taken."""
+        passed = self._replies.map(function)
+        return Aggregated(passed, self._aggregator, self._fed, self._said, ())
+
+    def total(self) -> Tree:
+        """What each client has replied so far, this exchange included."""
+        if not jax.tree.leaves(self._before):
+            return ()
+        return jax.tree.map(jnp.add, self._before, self._replies.scatter(self._fed.n))
+
+    def _moved(self, before: Array, after: Array) -> Array:
+        weights = jnp.asarray(self._fed.weights)
+
+        def aggregate(totals: Array) -> Array:
+            rows = totals.reshape(self._fed.n, -1)
+            return self._aggregator(rows, weights, jnp.ones(self._fed.n, bool))
+
+        change = aggregate(after) - aggregate(before)
+        return (weights.sum().astype(change.dtype) * change).reshape(before.shape[1:])
+
+    def _times(self, factor: Array, weights: Array | None) -> Tree:
+        return jax.tree.map(lambda v: factor.astype(v.dtype) * v, self._aggregate(weights))
+
+    def _aggregate(self, weights: Array | None) -> Tree:
+        """One for each vector of weights: a reply is trusted in all its parts or in none."""
+        for known, found in self._known:
+            if known is weights:
+                return found
+        self._check_real()
+        present, ids = self.cohort.present, jnp.asarray(self.cohort.ids)
+        shares = jnp.ones(len(ids)) if weights is None else jnp.asarray(weights)[ids]
+        if self.cohort.repeats:
+            same = (ids[:, None] == ids[None, :]) & present[None, :]
+            shares = shares * same.sum(1)
+            present = present & ~jnp.tril(same, -1).any(1)
+        row = self._aggregator(self._rows, shares, present)
+        unravel = ravel_pytree(jax.tree.map(lambda v: v[0], self._replies.value))[1]
+        self._known.append((weights, unravel(row)))
+        return self._known[-1][1]
+
+    def _check_real(self) -> None:
+        for leaf in jax.tree.leaves(self._replies.value):
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                owner, asked = self._said
+                raise ProtocolError(
+                    f"Robust is for replies of real numbers; those to {asked!r} of {owner} hold "
+                    f"{leaf.dtype}. Choose another method."
+                )
+
+    def __getattr__(self, name: str) -> Any:
+        owner, asked = self._said
+        raise ProtocolError(
+            f"Robust is for methods whose hub uses nothing but means of replies: the hub of "
+            f"{owner} looks at single replies to {asked!r}, by .{name}, and a malicious one would "
+            f"have its way there. Choose another method."
+        )
+
+
+def totals_of(method: Algorithm, fed: Any, key: Array) -> tuple[Tree, ...]:
+    """Zero totals for each exchange of a round whose replies the hub adds up, () for the others.
+
+    Which these are, and the shapes of replies, is found out by tracing a round with clients of one
+    row of zeros. Where clients keep nothing, no sum is of what they keep.
+    """
+    if type(method).init_client is Algorithm.init_client:
+        return ()
+    try:
+        heard = _trace(method, fed, key, fed.spec.dtype)
+    except TypeError as error:
+        if isinstance(error, ProtocolError):
+            raise
+        heard = _trace(method, fed, key, "int32")  # texts are whole numbers; fed does not say
+    if not any(needed for needed, _ in heard):
+        return ()
+
+    def zeros(shape: Any) -> Array:
+        return jnp.zeros((fed.n, *shape.shape), shape.dtype)
+
+    return tuple(jax.tree.map(zeros, reply) if needed else () for needed, reply in heard)
+
+
+def _trace(method: Algorithm, fed: Any, key: Array, dtype: str) -> list[tuple[bool, Tree]]:
+    """For each exchange of a round: whether its total is needed, and the shapes of a reply."""
+    features = np.zeros((fed.n, *fed.spec.features), dtype)
+    labels = np.arange(fed.spec.classes) if fed.spec.classes else None
+    targets = np.zeros(fed.n, fed.spec.dtype if labels is None else "int32")
+    rows, sizes = Rows(features, targets), np.ones(fed.n, np.int64)
+    everyone = Clients(rows, sizes, ("",) * fed.n, labels)
+    problem, _ = fed.problem.groups(everyone)[0]  # replies of all groups have the same shapes
+    heard: list[tuple[Aggregated, Tree]] = []
+
+    def answered(request: Ask, reply: Tree) -> Any:
+        stacked = jax.tree.map(lambda v: jnp.stack([v] * len(request.to)), reply)
+        said = (type(method).__name__, request.method)
+        replies = Aggregated(Replies(stacked, request.to), Median(), fed, said, ())
+        shapes = jax.tree.map(lambda v: jax.ShapeDtypeStruct(v.shape, v.dtype), reply)
+        heard.append((replies, shapes))
+        return replies
+
+    def play() -> None:
+        f = problem.objective(fed.layout, store(rows, sizes).share(0), None)
+        client = method.init_client(f, key)
+        steps = method.round(method.init_hub(fed, key), fed, key)
+        try:
+            request = next(steps)
+            while True:
+                reply = method.perform(request.method, client, request.message, f, key)[1]
+                request = steps.send(answered(request, reply))
+        except StopIteration:
+            return
+
+    jax.eval_shape(play)
+    return [(replies.needs_total, shapes) for replies, shapes in heard]
