@@ -20,7 +20,7 @@ from fedloom.files import write_bytes
 
 _MARK = b"sha256:"
 BLANK = _MARK.decode() + "0" * 64  # what a file holds before it is sealed
-_KEY = "checksum"
+_CHECKSUM, _NAME = "checksum", "file"  # the first two keys of a JSON file
 _ADVICE = "Get an unharmed copy of it, or make it anew."
 
 
@@ -73,7 +73,7 @@ def read_bytes(path: Path) -> bytes:
 
 def write_json(path: Path, facts: dict[str, Any], *, shared: bool = False) -> None:
     """Write plain values with a checksum."""
-    text = json.dumps({_KEY: BLANK, **facts}, indent=2) + "\n"
+    text = json.dumps({_CHECKSUM: BLANK, _NAME: path.name, **facts}, indent=2) + "\n"
     write_bytes(path, seal(text.encode()), shared=shared)
 
 
@@ -82,8 +82,11 @@ def read_json(path: Path) -> dict[str, Any]:
     data = unseal(path)
     with understood(path):
         facts = json.loads(data)
-        del facts[_KEY]
-        return facts
+        del facts[_CHECKSUM]
+        named = facts.pop(_NAME)
+    if named != path.name:
+        raise DataError(f"{path}: holds what belongs into {named}. {_ADVICE}")
+    return facts
 
 
 @contextlib.contextmanager
