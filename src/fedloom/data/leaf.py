@@ -86,14 +86,16 @@ def _read_shard(path: Path) -> _Users:
     raw = read_bytes(path)
     try:
         content = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({error}). Get a fresh copy of the shard.") from error
     try:
         counts = dict(zip(content["users"], content["num_samples"], strict=True))
         users = {
             user: _rows(path, user, content["user_data"][user], counts[user]) for user in counts
         }
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
         raise DataError(
             f"{path}: a shard must have users, num_samples and user_data with x and y for each "
             f"user; could not use {error}. Check that it was written by LEAF."
