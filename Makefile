@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-federation verify mutate lint docs bench clean
+.PHONY: help demo test test-federation verify damage mutate lint docs bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -26,6 +26,9 @@ test-federation: $(VENV)/installed  ## faults of real deployments: about half an
 
 verify: $(VENV)/installed  ## random federations and fresh processes; ARGS="--minutes 60 --all"
 	$(BIN)/python -m verification $(ARGS)
+
+damage: $(VENV)/installed  ## damaged files of every kind; ARGS="--count 200 --only run csv"
+	$(BIN)/python -m verification.damage $(ARGS)
 
 mutate: $(VENV)/installed  ## which small mistakes do tests miss? see docs/verification/mutation.md
 	$(BIN)/python -m tools.mutate algorithms operators problems engines --sample 100

@@ -21,7 +21,7 @@ class DataError(FedloomError, ValueError):
 
 
 class MissingDataError(FedloomError, FileNotFoundError):
-    """A dataset is not on this machine."""
+    """A dataset or another file is not on this machine."""
 
 
 class SettingsError(FedloomError, ValueError):

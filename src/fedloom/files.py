@@ -1,49 +1,60 @@
-"""Files that are either whole or not there: written under a temporary name, then renamed."""
+"""Files that are either whole or not there: written under a temporary name, then renamed.
+
+A file is its owner's alone (0600) unless it is `shared`: then others may read it as far as the
+umask lets them. States, checkpoints, kits and policies are private; results and reports are shared.
+"""
 
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+_ALONE, _SHARED = 0o600, 0o644
+_FOLDER_ALONE, _FOLDER_SHARED = 0o700, 0o755
 
-def write_file(path: Path, write: Callable[[Path], None]) -> None:
+
+def write_file(path: Path, write: Callable[[Path], None], *, shared: bool = False) -> None:
     """Let `write` fill a temporary file beside `path`, then give it its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = _beside(path)
+    # The system takes the umask off the mode of a new file; reading the umask would set it.
+    mode = _SHARED if shared else _ALONE
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:
         write(temporary)
-        temporary.chmod(0o644)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, shared: bool = False) -> None:
     """Write a text file."""
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"), shared=shared)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, *, shared: bool = False) -> None:
     """Write a binary file."""
 
     def write(temporary: Path) -> None:
         temporary.write_bytes(data)
 
-    write_file(path, write)
+    write_file(path, write, shared=shared)
 
 
 def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
-    """Let `fill` make a temporary folder beside `path`, then put it in the place of `path`."""
+    """Let `fill` make a temporary folder beside `path`, then put it in the place of `path`.
+
+    The folder is shared; what lies in it is as private as it was written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    temporary = _beside(path)
+    temporary.mkdir(_FOLDER_SHARED)
     try:
         fill(temporary)
-        temporary.chmod(0o755)
         if path.exists():
-            discarded = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+            discarded = _beside(path)
+            discarded.mkdir(_FOLDER_ALONE)
             os.replace(path, discarded)  # an empty folder may be replaced
             os.replace(temporary, path)
             shutil.rmtree(discarded)
@@ -51,3 +62,16 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
             os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def make_private(folder: Path) -> None:
+    """Take everyone else's rights off a folder and all that is in it."""
+    for place, _, names in os.walk(folder):
+        os.chmod(place, _FOLDER_ALONE)
+        for name in names:
+            file = Path(place) / name
+            file.chmod(file.stat().st_mode & _FOLDER_ALONE)  # scripts stay scripts
+
+
+def _beside(path: Path) -> Path:
+    return path.parent / f".{path.name}.{secrets.token_hex(4)}"

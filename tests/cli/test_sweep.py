@@ -5,6 +5,7 @@ import json
 import pytest
 
 import fedloom as fl
+from fedloom.checksums import read_json, write_json
 from fedloom.cli.main import main
 from fedloom.errors import ParameterError
 from fedloom.experiments import searching
@@ -59,10 +60,10 @@ def test_sweep_finds_the_best_of_each_method_and_resumes(settings, tmp_path, cap
         assert f"lr={best['lr']}" in kept.about["algorithm"]
     assert json.loads((out / "best.json").read_text())["fedavg"]["lr"] > 1e-4
     # What is known is not run again: a score put into the file decides.
-    trials = json.loads((out / "trials.json").read_text())
+    trials = read_json(out / "trials.json")
     assert len(trials) == 2 * len(tried)
     changed = {key: -1.0 if '"lr": 0.0001' in key else v for key, v in trials.items()}
-    (out / "trials.json").write_text(json.dumps(changed))
+    write_json(out / "trials.json", changed)
     (out / "best").rename(tmp_path / "earlier")
     assert main(["sweep", "--resume", str(out), "--format", "json"]) == 0
     best = json.loads(capsys.readouterr().out)["best"]

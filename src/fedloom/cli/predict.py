@@ -28,6 +28,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     if out is None:
         print(table.write_csv(), end="")
         return 0
-    write_file(out, table.write_parquet if out.suffix == ".parquet" else table.write_csv)
+    write = table.write_parquet if out.suffix == ".parquet" else table.write_csv
+    write_file(out, write, shared=True)
     print(f"{table.height} predictions in {out}")
     return 0

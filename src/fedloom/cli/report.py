@@ -32,7 +32,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     studies = read(arguments.folders)
     alone = len(arguments.folders) == 1
     out = arguments.out or (arguments.folders[0] if alone else Path()) / "report.html"
-    write_text(out, render(studies, title=arguments.title))
+    write_text(out, render(studies, title=arguments.title), shared=True)
     print(f"report: {out}")
     if arguments.pictures:
         for path in draw(studies, arguments.pictures):

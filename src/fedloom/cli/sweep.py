@@ -120,7 +120,7 @@ def _compare(found: Sweep, clients: Any, seeds: range, out: Path, options: Any) 
 
 def _keep(found: Sweep, out: Path) -> None:
     best = {name: trial.setting for name, trial in found.best.items()}
-    write_text(out / "best.json", json.dumps(best, indent=2) + "\n")
+    write_text(out / "best.json", json.dumps(best, indent=2) + "\n", shared=True)
 
 
 def _ordered(found: Sweep) -> list[dict[str, Any]]:

@@ -93,7 +93,7 @@ def _download(file: File, cache: Path | None) -> Path:
         _check(file, temporary, url, packing)
 
     try:
-        write_file(path, fetch)
+        write_file(path, fetch, shared=True)
     except (OSError, http.client.HTTPException) as error:
         raise _missing(file, f"The download from {url} failed ({error}).") from error
     return path

@@ -29,10 +29,7 @@ def read_frame(
 
     raw = read_bytes(path)
     if bare_name(path).endswith(".parquet"):
-        try:
-            return pl.read_parquet(io.BytesIO(raw))
-        except pl.exceptions.PolarsError as error:
-            raise _unreadable(path, str(error)) from error
+        return from_parquet(path, raw)
     try:
         frame = pl.read_csv(
             io.BytesIO(raw),
@@ -41,7 +38,7 @@ def read_frame(
             null_values=list(MISSING),
             infer_schema_length=None,  # a column's type is settled by all of its values
         )
-    except pl.exceptions.PolarsError as error:
+    except (Exception, pl.exceptions.PanicException) as error:
         _explain(path, raw, names, comment, str(error))
     if names is not None:
         if frame.width != len(names):
@@ -54,6 +51,26 @@ def read_frame(
     return frame
 
 
+def from_parquet(path: Path, raw: bytes) -> "pl.DataFrame":
+    """A table from the bytes of a Parquet file.
+
+    On some damaged bytes Polars panics, which is no ordinary exception.
+    """
+    import polars as pl
+
+    try:
+        return pl.read_parquet(io.BytesIO(raw))
+    except (Exception, pl.exceptions.PanicException) as error:
+        raise _unreadable(path, str(error)) from error
+
+
+def parquet_bytes(frame: "pl.DataFrame") -> bytes:
+    """A table as the bytes of a Parquet file."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
+
+
 def _explain(
     path: Path, raw: bytes, names: Sequence[str] | None, comment: str | None, otherwise: str
 ) -> NoReturn:
@@ -62,7 +79,7 @@ def _explain(
 
 
 def _unreadable(path: Path, reason: str) -> DataError:
-    first = reason.splitlines()[0]
+    first = next(iter(reason.splitlines()), "no reason given")
     return DataError(f"{path}: the table cannot be read ({first}). Check the file.")
 
 

@@ -68,7 +68,7 @@ def picture(clients: Clients, path: Path | str) -> None:
             f"{path}: a picture must be .png or .svg; got {path.suffix!r}. Change the suffix."
         )
     figure = draw(clients)
-    write_file(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=150))
+    write_file(path, lambda temporary: figure.savefig(temporary, format=kind, dpi=150), shared=True)
 
 
 def draw(clients: Clients) -> Any:

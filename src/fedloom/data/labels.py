@@ -44,4 +44,5 @@ def encode(
 
 
 def _whole(values: np.ndarray) -> bool:
-    return bool((values == values.astype(np.int64)).all())
+    with np.errstate(invalid="ignore"):  # a number too large for a class becomes another
+        return bool((values == values.astype(np.int64)).all())

@@ -86,24 +86,33 @@ def _read_shard(path: Path) -> _Users:
     raw = read_bytes(path)
     try:
         content = json.loads(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({error}). Get a fresh copy of the shard.") from error
     try:
         counts = dict(zip(content["users"], content["num_samples"], strict=True))
-        return {
+        users = {
             user: _rows(path, user, content["user_data"][user], counts[user]) for user in counts
         }
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
         raise DataError(
             f"{path}: a shard must have users, num_samples and user_data with x and y for each "
             f"user; could not use {error}. Check that it was written by LEAF."
         ) from error
+    if len({rows.y.dtype.kind == "U" for rows in users.values()}) > 1:
+        raise DataError(
+            f"{path}: labels must all be numbers, or all be words; some users have numbers and "
+            f"some have words. Get a fresh copy of the shard."
+        )
+    return users
 
 
 def _rows(path: Path, user: str, data: dict[str, Any], count: int) -> _Rows:
     try:
-        rows = _Rows(np.asarray(data["x"], np.float32), np.asarray(data["y"]))
-    except ValueError as error:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused below
+            rows = _Rows(np.asarray(data["x"], np.float32), np.asarray(data["y"]))
+    except (ValueError, OverflowError) as error:
         raise DataError(
             f"{path}: x of user {user!r} must be rows of numbers, all of one length ({error}). "
             f"Text must be turned into numbers first."
@@ -114,6 +123,15 @@ def _rows(path: Path, user: str, data: dict[str, Any], count: int) -> _Rows:
                 f"{path}: {what} of user {user!r} must have num_samples = {count} rows; got "
                 f"{len(found)}. Get a fresh copy of the shard."
             )
+    if not np.isfinite(rows.x).all():
+        raise DataError(
+            f"{path}: x of user {user!r} must hold finite numbers of single precision; some are "
+            f"not. Correct them."
+        )
+    if rows.y.dtype.kind not in "biufU":
+        raise DataError(
+            f"{path}: y of user {user!r} must hold numbers or words; got others. Correct them."
+        )
     return rows
 
 

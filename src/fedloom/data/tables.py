@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _MOST_CATEGORIES = 1000  # a column of words with more of them is a key or a text, not a category
+_WIDE = ("Int128", "UInt128")  # whole numbers that NumPy does not have
 
 
 def read_table(
@@ -99,7 +100,7 @@ class _Encoder:
                     f"{path}: column {series.name!r} must hold numbers, as in the training rows; "
                     f"got {series.dtype}. Correct the column."
                 )
-            return series.to_numpy().astype(np.float64)[:, None]
+            return _raw(series).astype(np.float64)[:, None]
         values = _raw(series).astype(str)
         strange = ~np.isin(values, words)
         if strange.any():
@@ -165,6 +166,8 @@ def _raw(series: "pl.Series") -> np.ndarray:
     """The values as numbers or words; a word that is missing reads `missing`."""
     import polars as pl
 
+    if str(series.dtype) in _WIDE:
+        return series.cast(pl.Float64).to_numpy()
     if _is_number(series):
         return series.to_numpy()
     return np.asarray(series.cast(pl.String).fill_null("missing").to_list(), dtype=str)

@@ -42,8 +42,10 @@ def read_shakespeare(path: Path, *, length: int = 50, roles: int | None = None) 
     for number, line in enumerate(read_bytes(path).splitlines(), start=1):
         try:
             speech = json.loads(line)
+            if not isinstance(speech["text"], str):
+                raise TypeError("text must be a text")
             speeches[f"{speech['play']}/{speech['speaker']}"].append(speech["text"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(
                 f"{path}, line {number}: a line must be a JSON object with play, speaker and text; "
                 f"got {line[:40]!r} ({error!r}). Get a fresh copy of the file."

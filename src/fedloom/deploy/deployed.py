@@ -1,7 +1,6 @@
 """A client's model on its own: predict, keep in a small file, hand to other tools."""
 
 import dataclasses
-import json
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -9,17 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from fedloom import models
+from fedloom import checksums, models
 from fedloom.data.clients import Clients
 from fedloom.deploy import other_tools
 from fedloom.deploy.packing import Packed, Sizes, pack, unpack
-from fedloom.engines import block, keys, wire
+from fedloom.engines import array_files, block, keys, wire
 from fedloom.engines.mapping import Plan
 from fedloom.engines.result import Result
-from fedloom.errors import DataError, FedloomError, ParameterError
+from fedloom.errors import DataError, ParameterError
 from fedloom.federation import assemble
 from fedloom.files import write_bytes
 from fedloom.models.base import Model
@@ -81,17 +79,17 @@ class Deployed:
             "labels": self.labels,
             "packed": layers,
         }
-        write_bytes(Path(path), save(tensors, {"fedloom": json.dumps(about)}))
+        array_files.write(Path(path), tensors, about, shared=True)
 
     def export_torch(self, path: str | Path) -> None:
         """Write safetensors with PyTorch's names and shapes, for `load_state_dict`."""
         state = other_tools.state_dict(self.model, self.arrays, self.features)
-        write_bytes(Path(path), save(state))
+        write_bytes(Path(path), save(state), shared=True)
 
     def export_onnx(self, path: str | Path) -> None:
         """Write an ONNX graph that takes the same rows; needs fedloom[export]."""
         graph = other_tools.onnx_graph(self.model, self.arrays, self.features, len(self.labels))
-        write_bytes(Path(path), graph)
+        write_bytes(Path(path), graph, shared=True)
 
 
 @jax.jit
@@ -170,15 +168,13 @@ def taken_at(
 
 def load(path: Path) -> Deployed:
     """Read what `Deployed.save` wrote."""
-    try:
-        with safe_open(path, framework="numpy") as file:
-            about = json.loads((file.metadata() or {}).get("fedloom", "null"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-        if about is None or about["format"] != _FORMAT:
-            raise DataError(
-                f"{path}: is not a model that fedloom packed in format {_FORMAT}. "
-                f"Give a file that Deployed.save wrote."
-            )
+    tensors, about = array_files.read(path)
+    if about.get("format") != _FORMAT or "packed" not in about:
+        raise DataError(
+            f"{path}: is not a model that fedloom packed in format {_FORMAT}. "
+            f"Give a file that Deployed.save wrote."
+        )
+    with checksums.understood(path):
         for name, layer in about["packed"].items():
             codes, centres = tensors.pop(f"{name}/{_CODES}"), tensors.pop(f"{name}/{_CENTRES}")
             tensors[name] = unpack(Packed(codes, centres, layer["bits"], tuple(layer["shape"])))
@@ -188,12 +184,6 @@ def load(path: Path) -> Deployed:
         with jax.enable_x64(spec.dtype == "float64"):
             like = jax.eval_shape(lambda: model.init(jax.random.key(0), spec))
         return Deployed(model, wire.from_named(tensors, like), features, labels)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, StopIteration) as error:
-        if isinstance(error, FedloomError) and not isinstance(error, ParameterError):
-            raise
-        raise DataError(
-            f"{path}: cannot be read as a packed model ({error}). Get a fresh copy of the file."
-        ) from error
 
 
 def _describe(model: Model) -> dict[str, Any]:

@@ -1,31 +1,25 @@
 """A result so far in one file, so that it is replaced whole or not at all."""
 
-import json
 from pathlib import Path
 
 import numpy as np
-from safetensors import safe_open
-from safetensors.numpy import save
 
-from fedloom.engines import wire
+from fedloom import checksums
+from fedloom.engines import array_files
 from fedloom.engines.result import Result, listed, nested
 from fedloom.errors import DataError
-from fedloom.files import write_bytes
 
-_KEY = "fedloom"
 _FORMAT = 1
 
 
 def write(path: Path, result: Result) -> None:
     """Write a checkpoint: the arrays by name, and all that is not an array as JSON beside them."""
-    arrays = wire.named(
-        {
-            "model": result.model,
-            "state": result.state,
-            "info": list(result.info),
-            "metrics": result.client_metrics,
-        }
-    )
+    tree = {
+        "model": result.model,
+        "state": result.state,
+        "info": list(result.info),
+        "metrics": result.client_metrics,
+    }
     about = {
         "format": _FORMAT,
         "rows": list(result.rows),
@@ -34,14 +28,12 @@ def write(path: Path, result: Result) -> None:
         "about": result.about,
         "holdings": {name: np.asarray(c).tolist() for name, c in result.holdings.items()},
     }
-    write_bytes(path, save(arrays, metadata={_KEY: json.dumps(about)}))
+    array_files.write(path, tree, about)
 
 
 def read(path: Path) -> Result:
     """Read a checkpoint again."""
-    arrays = wire.read(path.read_bytes())
-    with safe_open(path, "numpy") as file:
-        about = json.loads((file.metadata() or {}).get(_KEY, "{}"))
+    arrays, about = array_files.read(path)
     if about.get("format") != _FORMAT:
         raise DataError(
             f"{path} was written in another format than {_FORMAT}. "
@@ -52,14 +44,15 @@ def read(path: Path) -> Result:
         prefix = f"{name}/"
         return {key[len(prefix) :]: a for key, a in arrays.items() if key.startswith(prefix)}
 
-    return Result(
-        model=nested(part("model"), namespaces=False),
-        state=nested(part("state")),
-        rows=about["rows"],
-        client_metrics=part("metrics"),
-        client_names=about["names"],
-        info=listed(part("info"), len(about["rows"])),
-        status=about["status"],
-        about=about["about"],
-        holdings=about["holdings"],
-    )
+    with checksums.understood(path):
+        return Result(
+            model=nested(part("model"), namespaces=False),
+            state=nested(part("state")),
+            rows=about["rows"],
+            client_metrics=part("metrics"),
+            client_names=about["names"],
+            info=listed(part("info"), len(about["rows"])),
+            status=about["status"],
+            about=about["about"],
+            holdings=about["holdings"],
+        )

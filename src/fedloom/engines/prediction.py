@@ -13,11 +13,10 @@ import numpy as np
 
 from fedloom.algorithms.vertical.scoring import Scoring
 from fedloom.data.parties import Parties
-from fedloom.engines import wire
+from fedloom.engines import array_files
 from fedloom.engines.in_process import InProcess
 from fedloom.engines.result import Result, nested
 from fedloom.errors import DataError
-from fedloom.files import write_bytes
 from fedloom.problems.vertical import Vertical
 
 SHARE = "share.safetensors"  # a party's share of a model
@@ -28,7 +27,7 @@ def save_shares(result: Result, folder: str | Path) -> None:
     if not isinstance(result.model, dict):
         raise DataError("save_shares needs the result of a vertical run: a share for each party.")
     for name, share in result.model.items():
-        write_bytes(Path(folder) / name / SHARE, wire.encode(share))
+        array_files.write(Path(folder) / name / SHARE, share)
 
 
 def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | Path) -> np.ndarray:
@@ -63,4 +62,4 @@ def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | 
 def _read(path: Path) -> Any:
     if not path.exists():
         raise DataError(f"{path}: there is no share of this party. Write it with save_shares.")
-    return nested(wire.read(path.read_bytes()), namespaces=False)
+    return nested(array_files.read(path)[0], namespaces=False)

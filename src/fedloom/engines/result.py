@@ -1,7 +1,6 @@
 """What a run leaves: the model, the history, how each client fares, and the state to go on from."""
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from fedloom import checksums
+from fedloom.data import frames
 from fedloom.engines import directions, wire
-from fedloom.errors import DataError
-from fedloom.files import write_bytes, write_folder, write_text
+from fedloom.errors import DataError, MissingDataError
+from fedloom.files import write_bytes, write_folder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 Tree = Any
 _FORMAT = 1
+_ABOUT = "result.json"  # all that is no array or table, and the digests of the files beside it
 AXES = {  # what metrics may be drawn against
     "round": "round",
     "bytes": "bytes sent, both ways",
@@ -110,7 +112,7 @@ class Result:
     def save(self, path: str | Path) -> None:
         """Write the result into a folder, whole or not at all; `fedloom.load` reads it again."""
         path = Path(path)
-        if path.exists() and not (path / "result.json").exists():
+        if path.exists() and not (path / _ABOUT).exists():
             raise DataError(
                 f"{path} exists and is not a saved result, so it is not overwritten. "
                 f"Choose another path."
@@ -118,18 +120,23 @@ class Result:
         write_folder(path, self.fill)
 
     def fill(self, folder: Path) -> None:
-        """Write the files of a saved result into a folder; result.json comes last."""
+        """Write the files of a saved result into a folder; that which lists them comes last."""
         import polars as pl
 
-        write_bytes(folder / "model.safetensors", wire.encode(self.model))
-        write_bytes(folder / "state.safetensors", wire.encode(self.state))
-        write_bytes(folder / "info.safetensors", wire.encode(list(self.info)))
-        self.history.write_parquet(folder / "history.parquet")
-        self.clients.write_parquet(folder / "clients.parquet")
+        files = {
+            "model.safetensors": wire.encode(self.model),
+            "state.safetensors": wire.encode(self.state),
+            "info.safetensors": wire.encode(list(self.info)),
+            "history.parquet": frames.parquet_bytes(self.history),
+            "clients.parquet": frames.parquet_bytes(self.clients),
+        }
         if self.holdings:
-            pl.DataFrame(self.holdings).write_parquet(folder / "holdings.parquet")
-        about = {"format": _FORMAT, "status": self.status, **self.about}
-        write_text(folder / "result.json", json.dumps(about, indent=2) + "\n")
+            files["holdings.parquet"] = frames.parquet_bytes(pl.DataFrame(self.holdings))
+        for name, data in files.items():
+            write_bytes(folder / name, data, shared=True)
+        digests = {name: checksums.digest(data) for name, data in files.items()}
+        about = {"format": _FORMAT, "status": self.status, **self.about, "files": digests}
+        checksums.write_json(folder / _ABOUT, about, shared=True)
 
 
 def load(path: str | Path) -> Any:
@@ -146,13 +153,12 @@ def load(path: str | Path) -> Any:
 
 
 def _load_result(folder: Path) -> Result:
-    import polars as pl
-
+    file = folder / _ABOUT
     try:
-        about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        about = checksums.read_json(file)
+    except MissingDataError:
         raise DataError(
-            f"{folder} holds no saved result: result.json is missing. Give the folder of a "
+            f"{folder} holds no saved result: {_ABOUT} is missing. Give the folder of a "
             f"finished run; `fedloom run --resume` ends one that was interrupted."
         ) from None
     if about.pop("format", None) != _FORMAT:
@@ -160,23 +166,31 @@ def _load_result(folder: Path) -> Result:
             f"{folder} was written in another format than {_FORMAT}. "
             f"Read it with the fedloom version that wrote it."
         )
-    clients = pl.read_parquet(folder / "clients.parquet")
-    rows = pl.read_parquet(folder / "history.parquet").to_dicts()
-    info = wire.read((folder / "info.safetensors").read_bytes())
-    holdings = folder / "holdings.parquet"
-    return Result(
-        model=nested(wire.read((folder / "model.safetensors").read_bytes()), namespaces=False),
-        state=nested(wire.read((folder / "state.safetensors").read_bytes())),
-        rows=rows,
-        client_metrics={
-            name: clients[name].to_numpy() for name in clients.columns if name != "client"
-        },
-        client_names=clients["client"].to_list(),
-        info=listed(info, len(rows)),
-        status=about.pop("status"),
-        about=about,
-        holdings=pl.read_parquet(holdings).to_dict(as_series=False) if holdings.exists() else {},
-    )
+    with checksums.understood(file):
+        status, digests = about.pop("status"), about.pop("files")
+        data = {name: checksums.unchanged(folder / name, known) for name, known in digests.items()}
+        arrays = {
+            name: wire.read(data[f"{name}.safetensors"]) for name in ("model", "state", "info")
+        }
+        tables = {
+            name.removesuffix(".parquet"): frames.from_parquet(folder / name, raw)
+            for name, raw in data.items()
+            if name.endswith(".parquet")
+        }
+        rows, clients = tables["history"].to_dicts(), tables["clients"]
+        return Result(
+            model=nested(arrays["model"], namespaces=False),
+            state=nested(arrays["state"]),
+            rows=rows,
+            client_metrics={
+                name: clients[name].to_numpy() for name in clients.columns if name != "client"
+            },
+            client_names=clients["client"].to_list(),
+            info=listed(arrays["info"], len(rows)),
+            status=status,
+            about=about,
+            holdings=tables["holdings"].to_dict(as_series=False) if "holdings" in tables else {},
+        )
 
 
 def nested(arrays: dict[str, np.ndarray], *, namespaces: bool = True) -> Any:

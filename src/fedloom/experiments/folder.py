@@ -12,7 +12,6 @@ whatever moment a run is killed at, one of the two is there and whole.
 
 import dataclasses
 import importlib.metadata
-import json
 import platform
 from collections.abc import Mapping
 from datetime import datetime
@@ -21,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fedloom import deploy
+from fedloom.checksums import write_json
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders
 from fedloom.engines import checkpoint
@@ -59,8 +59,8 @@ class RunFolder(NamedTuple):
 
     def write_settings(self, text: str, resolved: dict[str, Any]) -> None:
         """Keep the settings, as written and as resolved."""
-        write_text(self.path / "settings.toml", text)
-        write_text(self.path / "settings.json", json.dumps(resolved, indent=2) + "\n")
+        write_text(self.path / "settings.toml", text, shared=True)
+        write_json(self.path / "settings.json", resolved, shared=True)
 
     def go_on(
         self, algorithm: Algorithm, problem: Problem, clients: Holders, **options: Any

@@ -16,7 +16,6 @@ have `parties`, `id` and `label` instead.
 The data named "synthetic" are made, not read, and come with their division over clients.
 """
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,9 +23,10 @@ from typing import Any, NamedTuple
 from fedloom import data
 from fedloom.algorithms.wrappers.base import innermost
 from fedloom.algorithms.wrappers.robust import check_not_summed
+from fedloom.checksums import read_json
 from fedloom.data.parties import Holders
 from fedloom.engines.result import AXES
-from fedloom.errors import ProtocolError, SettingsError
+from fedloom.errors import MissingDataError, ProtocolError, SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.experiments.tracking import TRACKERS
@@ -212,7 +212,7 @@ class Settings(NamedTuple):
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
     file = Path(path)
-    text = _text(file)
+    text = text_of(file)
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -225,13 +225,17 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
 def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read the settings that a run or a comparison left in its folder."""
     file = Path(folder) / "settings.json"
-    tables = json.loads(_text(file))
+    try:
+        tables = read_json(file)
+    except MissingDataError:
+        raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
     for override in overrides or []:
         _set(tables, override)
-    return parse(tables, Place(str(file), _text(Path(folder) / "settings.toml")))
+    return parse(tables, Place(str(file), text_of(Path(folder) / "settings.toml")))
 
 
-def _text(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """The text of a settings file."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:

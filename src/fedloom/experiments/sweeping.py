@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedloom.checksums import read_json, write_json
 from fedloom.data.parties import Holders
 from fedloom.data.validation import hold_out
 from fedloom.engines import directions
@@ -21,7 +22,6 @@ from fedloom.engines.result import Result
 from fedloom.experiments import searching
 from fedloom.experiments.comparing import check_metric
 from fedloom.experiments.searching import Setting, Values
-from fedloom.files import write_text
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
@@ -128,7 +128,7 @@ class _Scores:
         self.file = out and out / "trials.json"
         self.known: dict[str, float | None] = {}  # None: it diverged
         if self.file and self.file.exists():
-            self.known = json.loads(self.file.read_text(encoding="utf-8"))
+            self.known = read_json(self.file)
         self.results: dict[str, Result] = {}
 
     def of(self, trials: list[Trial], rounds: int) -> dict[str, list[float]]:
@@ -169,7 +169,7 @@ class _Scores:
 
     def _keep(self) -> None:
         if self.file:
-            write_text(self.file, json.dumps(self.known, indent=1))
+            write_json(self.file, self.known, shared=True)
 
 
 def _trials(

@@ -16,6 +16,7 @@ from fedloom.preparation import tables
 from fedloom.preparation.tables import EMPTY, MOST_WORDS, NUMBER, WORD, Reading, SiteTable
 
 _WHOLE, _REAL = "whole numbers", "numbers"
+_LARGEST = 2.0**53  # beyond which whole numbers are no longer told apart
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +68,9 @@ def _label(site: SiteTable, reading: Reading) -> dict[str, Any]:
         remedy = "Is it the label?"
         return {"kind": WORD, "classes": tables.words_in(site.source, series, remedy)}
     values = np.unique(tables.numbers(site.source, series))
-    whole = not reading.regression and bool((values == np.round(values)).all())
+    whole = not reading.regression and bool(
+        ((values == np.round(values)) & (np.abs(values) <= _LARGEST)).all()
+    )
     if not whole or len(values) > MOST_WORDS:
         return {"kind": _REAL if not whole else _WHOLE, "classes": None}
     return {"kind": _WHOLE, "classes": values.astype(int).tolist()}

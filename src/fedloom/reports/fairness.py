@@ -52,7 +52,11 @@ def distribution(
     panel.grid(axis="y", alpha=0.3)
     figure.suptitle(title, fontsize=11)
     path = Path(path)
-    write_file(path, lambda temporary: figure.savefig(temporary, format=path.suffix[1:], dpi=150))
+    write_file(
+        path,
+        lambda temporary: figure.savefig(temporary, format=path.suffix[1:], dpi=150),
+        shared=True,
+    )
 
 
 def _worst(runs: Sequence[Result], metric: str) -> float:

@@ -39,7 +39,11 @@ def weights(results: Mapping[str, Sequence[Result]], path: str | Path, *, title:
     figure.colorbar(mesh, ax=panels.tolist(), label="weight of a client")
     figure.suptitle(title, fontsize=11)
     path = Path(path)
-    write_file(path, lambda temporary: figure.savefig(temporary, format=path.suffix[1:], dpi=150))
+    write_file(
+        path,
+        lambda temporary: figure.savefig(temporary, format=path.suffix[1:], dpi=150),
+        shared=True,
+    )
 
 
 def shows_weights(runs: Sequence[Result]) -> bool:

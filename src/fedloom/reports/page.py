@@ -23,7 +23,7 @@ from fedloom.reports.summary import summarise
 
 def report(folders: Iterable[str | Path], path: str | Path, *, title: str = "") -> None:
     """Write a page about run folders and comparison folders."""
-    write_text(Path(path), render(read(folders), title=title))
+    write_text(Path(path), render(read(folders), title=title), shared=True)
 
 
 def render(studies: list[Study], *, title: str = "") -> str:

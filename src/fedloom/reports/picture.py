@@ -25,7 +25,11 @@ class Picture:
                 f"{path}: a picture must be .png, .svg or .pdf; got {path.suffix!r}. "
                 f"Change the suffix."
             )
-        write_file(path, lambda temporary: self.figure.savefig(temporary, format=kind, dpi=_DPI))
+        write_file(
+            path,
+            lambda temporary: self.figure.savefig(temporary, format=kind, dpi=_DPI),
+            shared=True,
+        )
 
     def _repr_png_(self) -> bytes:
         """What a notebook shows."""

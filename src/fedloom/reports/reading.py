@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedloom.checksums import read_json
 from fedloom.engines.result import Result, load
 from fedloom.errors import DataError
 from fedloom.experiments import settings
@@ -101,12 +102,13 @@ def _study(runs: Sequence[Run]) -> Study:
 
 
 def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8") if file.exists() else ""
+    return settings.text_of(file) if file.exists() else ""
 
 
 def _tables(root: Path) -> dict[str, Any]:
     """The settings as resolved; empty where the run came from Python."""
-    return json.loads(_text(root / "settings.json") or "{}")
+    file = root / "settings.json"
+    return read_json(file) if file.exists() else {}
 
 
 def _title(run: Run) -> str:

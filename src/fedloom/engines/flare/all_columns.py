@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.checksums import read_json, write_json
 from fedloom.data.alignment import joined_report, places, texts
 from fedloom.data.frames import read_frame
 from fedloom.data.intersection import Asking
@@ -27,7 +28,6 @@ from fedloom.engines.flare.sites import SiteError, Sites, about_states
 from fedloom.engines.hub import Hub
 from fedloom.errors import DataError, FederationError
 from fedloom.experiments.settings import Settings
-from fedloom.files import write_text
 from fedloom.preparation.joining import labels_of
 
 Tree = Any
@@ -85,7 +85,7 @@ class AllColumns:
         dropped = {"the label party": len(self.own) - len(people)}
         dropped |= {name: facts["people"] - len(people) for name, facts in there.items()}
         facts = {"ids": people.tolist(), "report": joined_report(len(people), dropped)}
-        write_text(self.people, json.dumps(facts))
+        write_json(self.people, facts)
         classes = labels_of(self._labels(people), self.joining.regression)[1]
         numbers = (len(train), len(test), 0 if classes is None else len(classes))
         self.roster = PartyRoster(tuple(there), *numbers)
@@ -116,7 +116,7 @@ class AllColumns:
         self._read_people()
 
     def _read_people(self) -> None:
-        facts = json.loads(self.people.read_text(encoding="utf-8"))
+        facts = read_json(self.people)
         self.ids = np.array(facts["ids"])
         if not np.isin(self.ids, self.own).all():
             raise FederationError(

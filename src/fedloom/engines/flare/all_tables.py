@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 
+from fedloom.checksums import read_json, write_json
 from fedloom.engines.flare.all_rows import AllRows
 from fedloom.engines.flare.own_table import as_facts, bare_tables, files_of
 from fedloom.engines.flare.roster import Roster
@@ -25,7 +26,6 @@ from fedloom.engines.schema import schema
 from fedloom.errors import FederationError
 from fedloom.experiments.settings import Settings
 from fedloom.federation import know
-from fedloom.files import write_text
 from fedloom.preparation import Preparation, fitting
 from fedloom.preparation.own_rows import TableProblem
 from fedloom.preparation.proposals import Schema, agree
@@ -99,7 +99,7 @@ class AllTables(AllRows):
     def restore(self, known: Facts) -> None:
         """Who took part, after a restart, and how tables were prepared."""
         super().restore(known)
-        facts = json.loads(self.file.read_text(encoding="utf-8"))
+        facts = read_json(self.file)
         self.preparation = Preparation.from_dict(facts)
         self.about = {"preparation": facts}
 
@@ -115,5 +115,5 @@ class AllTables(AllRows):
             if told.get(report["site"], {}).get("unknown"):
                 report[fitting.UNKNOWN] = told[report["site"]]["unknown"]
         facts = self.preparation.as_dict()
-        write_text(self.file, json.dumps(facts))
+        write_json(self.file, facts)
         self.about = {"preparation": facts}

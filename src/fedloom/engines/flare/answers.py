@@ -7,13 +7,12 @@ answers themselves are kept as long as an honest server may ask for them again: 
 round and of the one before.
 """
 
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 
+from fedloom.checksums import digest, read_json, unchanged, write_json
 from fedloom.errors import RefusedError
-from fedloom.files import write_bytes, write_text
+from fedloom.files import write_bytes
 
 _INDEX = "answered.json"
 
@@ -23,24 +22,24 @@ class Answers:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        file = folder / _INDEX
-        self._asked: dict[str, str] = (
-            json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        )
+        index = folder / _INDEX
+        known = read_json(index) if index.exists() else {"places": {}}
+        self._places: dict[str, list[str]] = known["places"]  # digests of question and answer
 
     def to(self, round: int, what: str, question: bytes, answer: Callable[[], bytes]) -> bytes:
         """The answer to a question of a round: made now, or the one that was given before."""
         place = f"{round}-{what}"
-        asked = hashlib.sha256(question).hexdigest()
+        asked = digest(question)
         file = self.folder / f"{place}.answer"
-        if place not in self._asked:
+        if place not in self._places:
             given = answer()
-            self._asked[place] = asked
+            self._places[place] = [asked, digest(given)]
             write_bytes(file, given)
-            write_text(self.folder / _INDEX, json.dumps(self._asked))
+            write_json(self.folder / _INDEX, {"places": self._places})
             self._forget_before(round - 1)
             return given
-        if self._asked[place] != asked:
+        before, given_then = self._places[place]
+        if before != asked:
             raise RefusedError(
                 f"{what} of round {round} was asked otherwise before, and two answers would tell "
                 f"more than one. Go on with the next round."
@@ -49,7 +48,7 @@ class Answers:
             raise RefusedError(
                 f"{what} of round {round} was answered long ago. Go on with the next round."
             )
-        return file.read_bytes()
+        return unchanged(file, given_then)
 
     def _forget_before(self, round: int) -> None:
         for file in self.folder.glob("*.answer"):

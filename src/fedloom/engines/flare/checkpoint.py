@@ -1,15 +1,15 @@
 """What the server keeps after each round: one file, whole or not there, to go on from."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedloom.engines import wire
+from fedloom import checksums
+from fedloom.engines import array_files
 from fedloom.engines.result import nested
-from fedloom.files import write_bytes
+from fedloom.errors import DataError, MissingDataError
 
 Tree = Any
 
@@ -40,23 +40,28 @@ def save(progress: Progress, path: Path) -> None:
         for field in dataclasses.fields(progress)
         if field.name not in _ARRAYS
     }
-    text = json.dumps(facts).encode()
     tree = {name: getattr(progress, name) for name in _ARRAYS}
-    write_bytes(path, wire.encode({**tree, "facts": np.frombuffer(text, np.uint8)}))
+    array_files.write(path, tree, {"run": path.parent.name, "progress": facts})
 
 
 def load(path: Path) -> Progress | None:
     """The last checkpoint; None where no round was completed."""
     try:
-        arrays = wire.read(path.read_bytes())
-    except FileNotFoundError:
+        arrays, facts = array_files.read(path)
+    except MissingDataError:
         return None
-    facts = json.loads(arrays.pop("facts").tobytes())
-    tree = nested(arrays)
-    shown = list(getattr(tree, "info", ()))  # the opening shows nothing, and so has no arrays
-    return Progress(
-        **facts,
-        hub=getattr(tree, "hub", ()),
-        info=[()] * (len(facts["rows"]) - len(shown)) + shown,
-        client_metrics=dict(vars(tree.client_metrics)) if hasattr(tree, "client_metrics") else {},
-    )
+    if facts.get("run") != path.parent.name:
+        raise DataError(
+            f"{path}: is the checkpoint of {facts.get('run')!r}, another run. Bring the right one "
+            f"back, or submit the run anew without --resume."
+        )
+    with checksums.understood(path):
+        told, tree = facts["progress"], nested(arrays)
+        shown = list(getattr(tree, "info", ()))  # the opening shows nothing, and so has no arrays
+        metrics = dict(vars(tree.client_metrics)) if hasattr(tree, "client_metrics") else {}
+        return Progress(
+            **told,
+            hub=getattr(tree, "hub", ()),
+            info=[()] * (len(told["rows"]) - len(shown)) + shown,
+            client_metrics=metrics,
+        )

@@ -3,7 +3,6 @@
 They come from the fedloom that is installed at each end; a job only names them.
 """
 
-import json
 import logging
 import threading
 import time
@@ -12,12 +11,12 @@ from typing import Any
 
 from nvflare.collab import collab
 
+from fedloom.checksums import write_json
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC, Job
 from fedloom.engines.flare.sites import Call, SiteError
 from fedloom.errors import FedloomError, RefusedError
-from fedloom.files import write_text
 
 _LINGER = 1.0  # seconds in which a follower may still see the last round
 log = logging.getLogger("fedloom")
@@ -70,7 +69,7 @@ class ServerSide:
             if not isinstance(error, FedloomError):
                 log.exception("the run failed")
             outcome = {"status": "failed", "kind": type(error).__name__, "message": str(error)}
-        write_text(folder / OUTCOME, json.dumps(outcome))
+        write_json(folder / OUTCOME, outcome)
 
 
 def _call(proxy: Any) -> Call:

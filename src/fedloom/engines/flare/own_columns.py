@@ -14,7 +14,7 @@ from fedloom.data.alignment import places, texts
 from fedloom.data.frames import read_frame
 from fedloom.data.intersection import reply_to
 from fedloom.data.parties import Parties
-from fedloom.engines import wire
+from fedloom.engines import array_files, wire
 from fedloom.engines.flare.policy import Policy
 from fedloom.engines.flare.privacy import protect
 from fedloom.engines.flare.roster import PartyRoster, packed, unpacked
@@ -24,7 +24,6 @@ from fedloom.errors import RefusedError, WireError
 from fedloom.experiments import building
 from fedloom.experiments.settings import Settings
 from fedloom.federation import Party
-from fedloom.files import write_bytes
 from fedloom.operators.blocks import block
 from fedloom.preparation import Joining
 
@@ -102,7 +101,7 @@ class OwnColumns:
     def keep(self, run: str, site: Site, fed: Any, facts: Facts, body: bytes) -> None:
         """Write this party's share of the model to a file of its own."""
         share = site.group.layout.unravel(self._share(site, facts))
-        write_bytes(self.kept / run / SHARE, wire.encode(share))
+        array_files.write(self.kept / run / SHARE, share)
 
     def _share(self, site: Site, facts: Facts) -> Any:
         state = site.state_after(tuple(facts["after"]))

@@ -76,7 +76,8 @@ def start(kit: Kit) -> "subprocess.Popen[bytes]":
         *("--set", "secure_train=true", *own, f"org={kit.organisation}", "config_folder=config"),
     ]
     (kit.path / "transfer").mkdir(exist_ok=True)
-    with (kit.path / CONSOLE).open("ab") as console:
+    console_file = os.open(kit.path / CONSOLE, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    with open(console_file, "ab") as console:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -85,6 +86,7 @@ def start(kit: Kit) -> "subprocess.Popen[bytes]":
             cwd=kit.path,
             env=os.environ | {"PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "4"},
             start_new_session=True,
+            umask=0o077,  # what FLARE writes in a kit is its owner's alone
         )
 
 

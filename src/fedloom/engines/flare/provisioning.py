@@ -25,6 +25,7 @@ from typing import Any
 from fedloom.engines.flare.kits import Kit
 from fedloom.engines.flare.policy import POLICY, policy_text
 from fedloom.errors import FederationError, SettingsError
+from fedloom.files import make_private, write_text
 from fedloom.hints import closest, needs
 from fedloom.parameters import Rule, anything, at_least, param, parametrised
 
@@ -86,10 +87,11 @@ def provision(project: Project, out: Path) -> list[Kit]:
     kits += [Kit(out / n, "person", n, project.organisation, project.name) for n in project.people]
     fresh = [kit for kit in kits if not kit.path.exists()]
     for kit in fresh:
+        make_private(made / kit.name)
         shutil.move(made / kit.name, kit.path)
         kit.write_card()
         if kit.role == "site":
-            (kit.path / POLICY).write_text(policy_text(project.policy or {}), encoding="utf-8")
+            write_text(kit.path / POLICY, policy_text(project.policy or {}))
     shutil.rmtree(made)
     return fresh
 
@@ -102,6 +104,7 @@ def _build(project: Project, authority: Path) -> Path:
     from nvflare.lighter.provisioner import Provisioner
 
     description = _description(project)
+    authority.mkdir(0o700, parents=True, exist_ok=True)  # before there are keys in it
     try:
         builders = prepare_builders(description)
         context = Provisioner(str(authority), builders).provision(
@@ -115,7 +118,7 @@ def _build(project: Project, authority: Path) -> Path:
         raise FederationError(
             f"project {project.name!r} cannot be provisioned: FLARE failed. See above."
         )
-    authority.chmod(0o700)
+    make_private(authority)
     return Path(context[CtxKey.CURRENT_PROD_DIR])
 
 

@@ -1,18 +1,18 @@
 """A person's connection to the server."""
 
 import contextlib
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fedloom.checksums import read_json
 from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC
 from fedloom.engines.flare.kits import Kit
 from fedloom.engines.result import Result, load
 from fedloom.errors import DivergedError, FederationError
-from fedloom.files import write_folder
+from fedloom.files import write_bytes, write_folder
 
 ENDED = "FINISHED"
 
@@ -63,7 +63,7 @@ class Session:
                 raise FederationError(
                     f"job {job} left no result: it {self.state(job)}. Submit it with --resume."
                 )
-            told = json.loads(outcome.read_text(encoding="utf-8"))
+            told = read_json(outcome)
             if told["status"] != "done":
                 kind = DivergedError if told["kind"] == "DivergedError" else FederationError
                 raise kind(told["message"])
@@ -102,4 +102,4 @@ def connected(kit: Kit, seconds: float = 10.0) -> Iterator[Session]:
 
 def _copy(source: Path, target: Path) -> None:
     for file in source.iterdir():
-        (target / file.name).write_bytes(file.read_bytes())
+        write_bytes(target / file.name, file.read_bytes(), shared=True)

@@ -1,15 +1,16 @@
 """States in files, one for each (round, exchange), so that they outlive a site's process."""
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
 
-from fedloom.engines import wire
+from fedloom.engines import array_files, wire
 from fedloom.engines.hub import Tag
-from fedloom.errors import WireError
-from fedloom.files import write_bytes
+from fedloom.errors import DataError, WireError
 
 Tree = Any
+log = logging.getLogger("fedloom")
 _NAME = re.compile(r"(\d+)-(\d+)\.safetensors")
 
 
@@ -26,15 +27,21 @@ class Folder:
             named = _NAME.fullmatch(file.name)
             try:
                 if named:
-                    state = wire.decode(file.read_bytes(), like)
-                    states[int(named[1]), int(named[2])] = state
-            except WireError:
-                continue
+                    tag = int(named[1]), int(named[2])
+                    states[tag] = self._state(file, tag, like)
+            except (DataError, WireError) as error:
+                log.warning("a state is lost: %s", error)
         return states
+
+    def _state(self, file: Path, tag: Tag, like: Tree) -> Tree:
+        arrays, facts = array_files.read(file)
+        if facts.get("tag") != list(tag):
+            raise DataError(f"{file}: is the state after {facts.get('tag')}. Name it so again.")
+        return wire.from_named(arrays, like)
 
     def put(self, tag: Tag, state: Tree) -> None:
         """Write a state: whole, or not at all."""
-        write_bytes(self._file(tag), wire.encode(state))
+        array_files.write(self._file(tag), state, {"tag": tag})
 
     def drop(self, tag: Tag) -> None:
         """Delete a state."""

@@ -14,6 +14,7 @@ from fedloom.engines.flare.policy import set_data
 from fedloom.engines.flare.processes import running
 from fedloom.engines.flare.provisioning import Project, provision
 from fedloom.errors import FederationError
+from fedloom.files import write_file
 from fedloom.rows import Rows
 
 LABEL = "label"
@@ -112,8 +113,7 @@ def _dense(block: Any) -> np.ndarray:
 def _write(path: Path, columns: dict[str, np.ndarray]) -> Path:
     import polars as pl
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame(columns).write_parquet(path)
+    write_file(path, pl.DataFrame(columns).write_parquet)
     return path
 
 

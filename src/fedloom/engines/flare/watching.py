@@ -5,7 +5,6 @@ running job. A run is therefore a sequence of jobs: each goes on from the server
 and every site from the state that the checkpoint remembers of it.
 """
 
-import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from fedloom.checksums import read_json, write_json
 from fedloom.engines.flare.job import fingerprint, job_of, write_job
 from fedloom.engines.flare.kits import Kit
 from fedloom.engines.flare.session import ENDED, Session, connected
@@ -20,7 +20,6 @@ from fedloom.engines.progress import Progress, Silent
 from fedloom.engines.result import Result
 from fedloom.errors import FederationError
 from fedloom.experiments.settings import Settings
-from fedloom.files import write_text
 
 RECORDS = "runs"  # folder of a person's kit: what was submitted
 MOST_JOBS = 20  # of one run; a site that dies again and again needs a person
@@ -35,14 +34,14 @@ class Record:
     def __init__(self, kit: Kit, run: str):
         self.run = run
         self.file = kit.path / RECORDS / f"{run}.json"
-        facts = json.loads(self.file.read_text("utf-8")) if self.file.exists() else {}
+        facts = read_json(self.file) if self.file.exists() else {}
         self.sites: list[str] = facts.get("sites", [])
         self.jobs: list[str] = facts.get("jobs", [])
 
     def write(self) -> None:
         """Keep it."""
         facts = {"run": self.run, "sites": self.sites, "jobs": self.jobs}
-        write_text(self.file, json.dumps(facts, indent=2) + "\n")
+        write_json(self.file, facts)
 
 
 def last_run(kit: Kit, settings: Settings | None = None) -> Record:
