@@ -201,7 +201,7 @@ def test_what_does_not_fit_is_refused():
     Krum(malicious=3).check(9)
     with pytest.raises(ParameterError, match=r"MultiKrum: malicious .* at most none; got 0"):
         MultiKrum(malicious=0).check(2)
-    with pytest.raises(ParameterError, match="keep must be at most .* 10 - 2; got 9"):
+    with pytest.raises(ParameterError, match=r"keep must be at most .* 10 - 2; got 9"):
         MultiKrum(malicious=2, keep=9)(VALUES, EQUAL, ALL)
     with pytest.raises(ParameterError, match=r"share must be a number >= 0 and < 0\.5; got 0\.5"):
         TrimmedMean(share=0.5)
