@@ -30,6 +30,7 @@ class Fed:
     n: int = static()
     layout: Layout = static()
     spec: Spec = static()
+    row: Rows | None = static(default=None)  # shapes and types of one; None where columns are held
 
     def init_model(self, key: Array) -> Array:
         """A fresh model, as a vector."""
@@ -159,7 +160,7 @@ def know(problem: Problem, clients: Holders, precision: str) -> Fed:
     spec = Spec(clients.train.x.shape[1:], clients.classes, precision)
     layout = problem.layout(spec)
     weights = np.asarray(problem.client_weights(clients.sizes), precision)
-    return Fed(problem, weights, len(clients), layout, spec)
+    return Fed(problem, weights, len(clients), layout, spec, _one(clients.train, precision))
 
 
 def alone(problem: Problem, clients: Holders, batch_size: int | None, precision: str) -> list[Any]:
@@ -200,6 +201,7 @@ def _know_parties(problem: Vertical, parties: Parties, precision: str) -> LabelP
         len(parties),
         problem.joint_layout(shares, parties.classes, precision),
         Spec((sum(parties.widths),), parties.classes, precision),
+        None,
         problem.targets(parties.y, parties.classes, precision),
         None if tested is None else problem.targets(tested, parties.classes, precision),
         tuple(sorted(range(len(parties)), key=parties.names.__getitem__)),
@@ -223,10 +225,24 @@ def _parties(problem: Vertical, parties: Parties, precision: str) -> list[Party]
 
 
 def _cast(rows: Rows, precision: str) -> Rows:
-    """Floating point numbers at the run's precision; classes and tokens as 32-bit integers."""
+    """The rows at the run's precision."""
 
     def cast(array: np.ndarray) -> np.ndarray:
-        whole = np.issubdtype(array.dtype, np.integer)
-        return np.ascontiguousarray(array, np.int32 if whole else precision)
+        return np.ascontiguousarray(array, _dtype(array, precision))
 
     return Rows(cast(np.asarray(rows.x)), cast(np.asarray(rows.y)))
+
+
+def _one(rows: Rows, precision: str) -> Rows:
+    """What one row is like at the run's precision."""
+
+    def shape(array: Any) -> jax.ShapeDtypeStruct:
+        array = np.asarray(array)
+        return jax.ShapeDtypeStruct(array.shape[1:], _dtype(array, precision))
+
+    return Rows(shape(rows.x), shape(rows.y))
+
+
+def _dtype(array: np.ndarray, precision: str) -> Any:
+    """Floating point numbers at the run's precision; classes and tokens as 32-bit integers."""
+    return np.int32 if np.issubdtype(array.dtype, np.integer) else precision

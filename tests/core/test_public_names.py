@@ -16,3 +16,8 @@ def test_compressors_are_public():
         fl.algorithms.FedAvg(lr=0.1), fl.compressors.TopK(per_cent=50)
     )
     assert packed.compressor.per_cent == 50
+
+
+def test_aggregators_are_public():
+    for kind in building.AGGREGATORS.values():
+        assert getattr(fl.aggregators, kind.__name__) is kind

@@ -105,6 +105,18 @@ WRAPPED = (
     wrapped("private fedavg", fl.algorithms.Private, inner=_FEDAVG, **_PRIVATE),
     wrapped("private scaffold", fl.algorithms.Private, inner=_SCAFFOLD, at="client", **_PRIVATE),
     wrapped("unreliable scaffold", fl.algorithms.Unreliable, inner=_SCAFFOLD, drop=0.3, late=0.3),
+    wrapped(
+        "robust fedavg",
+        fl.algorithms.Unreliable,
+        inner=fl.algorithms.Robust(_FEDAVG, fl.aggregators.TrimmedMean(0.3)),
+        drop=0.2,
+    ),
+    wrapped(
+        "robust scaffold",
+        fl.algorithms.Unreliable,
+        inner=fl.algorithms.Robust(_SCAFFOLD, fl.aggregators.GeometricMedian()),
+        late=0.2,
+    ),
 )
 
 ALL = [*CATALOGUE.values(), *WRAPPED]

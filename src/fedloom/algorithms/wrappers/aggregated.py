@@ -129,12 +129,7 @@ def totals_of(method: Algorithm, fed: Any, key: Array) -> tuple[Tree, ...]:
     """
     if type(method).init_client is Algorithm.init_client:
         return ()
-    try:
-        heard = _trace(method, fed, key, fed.spec.dtype)
-    except TypeError as error:
-        if isinstance(error, ProtocolError):
-            raise
-        heard = _trace(method, fed, key, "int32")  # texts are whole numbers; fed does not say
+    heard = _trace(method, fed, key)
     if not any(needed for needed, _ in heard):
         return ()
 
@@ -144,12 +139,11 @@ def totals_of(method: Algorithm, fed: Any, key: Array) -> tuple[Tree, ...]:
     return tuple(jax.tree.map(zeros, reply) if needed else () for needed, reply in heard)
 
 
-def _trace(method: Algorithm, fed: Any, key: Array, dtype: str) -> list[tuple[bool, Tree]]:
+def _trace(method: Algorithm, fed: Any, key: Array) -> list[tuple[bool, Tree]]:
     """For each exchange of a round: whether its total is needed, and the shapes of a reply."""
-    features = np.zeros((fed.n, *fed.spec.features), dtype)
+    rows = Rows(*(np.zeros((fed.n, *part.shape), part.dtype) for part in fed.row))
     labels = np.arange(fed.spec.classes) if fed.spec.classes else None
-    targets = np.zeros(fed.n, fed.spec.dtype if labels is None else "int32")
-    rows, sizes = Rows(features, targets), np.ones(fed.n, np.int64)
+    sizes = np.ones(fed.n, np.int64)
     everyone = Clients(rows, sizes, ("",) * fed.n, labels)
     problem, _ = fed.problem.groups(everyone)[0]  # replies of all groups have the same shapes
     heard: list[tuple[Aggregated, Tree]] = []
