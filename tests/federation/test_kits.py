@@ -1,6 +1,7 @@
 """Kits and policies: what is written, what owners must give, what is said where it fails."""
 
 import json
+import os
 
 import pytest
 
@@ -34,7 +35,11 @@ min_sites = 2
 def kits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
     (folder / "project.toml").write_text(PROJECT)
-    assert main(["provision", str(folder / "project.toml"), "--out", str(folder / "kits")]) == 0
+    before = os.umask(0)  # whatever it is, nobody else may look into a kit
+    try:
+        assert main(["provision", str(folder / "project.toml"), "--out", str(folder / "kits")]) == 0
+    finally:
+        os.umask(before)
     return folder / "kits"
 
 
@@ -42,7 +47,12 @@ def test_everyone_gets_a_kit(kits):
     assert open_kit(kits / "server", "server").project == "hospitals"
     assert open_kit(kits / "berlin", "site").name == "berlin"
     assert open_kit(kits / "anna@example.org", "person").name == "anna@example.org"
-    assert (kits / "authority").stat().st_mode & 0o077 == 0  # its keys are nobody else's business
+
+
+def test_kits_and_their_keys_are_nobody_elses_business(kits):
+    files = [path for path in kits.rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {"client.key", "policy.toml", "fedloom.json"}
+    assert [path for path in kits.rglob("*") if path.stat().st_mode & 0o077] == []
 
 
 def test_a_site_may_be_added_later_by_the_same_authority(kits, tmp_path):

@@ -64,7 +64,7 @@ def read_idx_images(
             f"{labels}: there must be one label for each of the {len(x)} images of {images}; got "
             f"{len(y)}. Check that the two files belong together."
         )
-    classes = np.arange(y.max(initial=0) + 1) if classes is None else classes
+    classes = np.arange(int(y.max(initial=0)) + 1) if classes is None else classes
     _check_labels(labels, y, len(classes))
     return Dataset(bare_name(images), _scaled(x[..., None]), y.astype(np.int64), classes, test=test)
 

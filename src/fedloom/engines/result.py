@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 Tree = Any
 _FORMAT = 1
+_FILES = (
+    *("model.safetensors", "state.safetensors", "info.safetensors"),
+    *("history.parquet", "clients.parquet"),
+)
+_MORE = ("holdings.parquet",)  # where it is known who holds what
 _ABOUT = "result.json"  # all that is no array or table, and the digests of the files beside it
 AXES = {  # what metrics may be drawn against
     "round": "round",
@@ -168,7 +173,10 @@ def _load_result(folder: Path) -> Result:
         )
     with checksums.understood(file):
         status, digests = about.pop("status"), about.pop("files")
-        data = {name: checksums.unchanged(folder / name, known) for name, known in digests.items()}
+        known = {name: digests[name] for name in _FILES}
+        known |= {name: digests[name] for name in _MORE if name in digests}
+    data = {name: checksums.unchanged(folder / name, digest) for name, digest in known.items()}
+    with checksums.understood(folder):
         arrays = {
             name: wire.read(data[f"{name}.safetensors"]) for name in ("model", "state", "info")
         }
