@@ -54,8 +54,9 @@ def on_config(config: Any) -> Any:
         *(
             {path.stem.capitalize(): path.name}
             for path in sorted((ROOT / "docs").glob("*.md"))
-            if path.stem not in ("index", "guide", "choosing")
+            if path.stem not in ("index", "guide", "choosing", "verification")
         ),
+        {"Verification": ["verification.md", {"Mutation testing": "verification/mutation.md"}]},
         {"Changelog": "changelog.md"},
     ]
     return config
