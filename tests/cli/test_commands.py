@@ -11,6 +11,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli.explain import describe
 from fedloom.cli.main import main
 
@@ -140,6 +141,15 @@ def test_explain_says_what_a_method_solves_costs_and_changes(key, capsys):
     assert main(["explain", key, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["messages"] and document["parameters"]
+
+
+def test_explain_says_what_a_wrapper_does(capsys):
+    for key in WRAPPERS:
+        assert main(["explain", key]) == 0
+        assert "a wrapper" in capsys.readouterr().out
+    assert main(["explain", "robust", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in document["parameters"]] == ["aggregator"]
 
 
 def test_explain_of_an_unknown_method_suggests_one(capsys):
