@@ -118,9 +118,7 @@ def test_an_override_that_makes_no_sense_is_refused(override, settings, capsys):
     assert "--set" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "what", ["algorithms", "wrappers", "aggregators", "problems", "datasets", "partitions"]
-)
+@pytest.mark.parametrize("what", ["algorithms", "wrappers", "problems", "datasets", "partitions"])
 def test_lists(what, capsys):
     assert main(["list", what]) == 0
     assert "key" in capsys.readouterr().out

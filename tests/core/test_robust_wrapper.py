@@ -198,6 +198,13 @@ def test_totals_are_kept_where_a_hub_adds_up_what_clients_keep(double):
     assert total.control_change.shape == (10, 3) and not total.control_change.any()
 
 
+def test_aggregates_of_changes_would_drift(monkeypatch):
+    """Why there are totals."""
+    method = Scaffold(lr=0.1, local_steps=4)  # of its own, as programs are kept
+    monkeypatch.setattr("fedloom.algorithms.wrappers.robust.totals_of", lambda *_: ())
+    assert distance(Poisoned(Robust(method, Median()), "same_value", size=1e3)) > 0.3
+
+
 def test_totals_of_models_that_read_texts():
     """Whole numbers for features, and a label at every place of a row."""
     texts = [RNG.integers(0, 5, (4, 7)) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""`fedloom explain KEY`: what a method solves, its parameters, its messages, its paper."""
+"""`fedloom explain KEY`: what a method solves, its parameters and messages; what a wrapper does."""
 
 import argparse
 import dataclasses
@@ -10,6 +10,7 @@ import numpy as np
 
 from fedloom.algorithms.catalogue import entry
 from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli.output import show_json, show_table
 from fedloom.data import from_arrays, from_parties
 from fedloom.engines.secure.sums import why_not
@@ -24,13 +25,15 @@ _CLIENTS, _DIMENSION = 10, 100
 
 def add(verbs: Any) -> None:
     """Declare the verb."""
-    parser = verbs.add_parser("explain", help="explain a method")
-    parser.add_argument("key", help="a key from `fedloom list algorithms`")
+    parser = verbs.add_parser("explain", help="explain a method or a wrapper")
+    parser.add_argument("key", help="a key from `fedloom list algorithms`, or from `list wrappers`")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
+    if arguments.key in WRAPPERS:
+        return _explain_wrapper(arguments.key, arguments.format)
     chosen = entry(arguments.key)
     described = describe(chosen)
     if arguments.format == "json":
@@ -50,9 +53,38 @@ def _handle(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _explain_wrapper(key: str, form: str) -> int:
+    cls = WRAPPERS[key]
+    parameters = [row for row in _parameters(cls) if row["name"] not in ("inner", "secret")]
+    described = {"key": key, "class": cls.__name__, "about": _about(cls), "parameters": parameters}
+    if form == "json":
+        show_json(described)
+        return 0
+    print(f"{key}: {cls.__name__}, a wrapper\n\n{described['about']}\n")
+    show_table(parameters, title="Parameters")
+    return 0
+
+
+def _about(cls: type) -> str:
+    return inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "")
+
+
+def _parameters(cls: type) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": parameter.name,
+            "rule": parameter.rule,
+            "default": "required"
+            if parameter.default is dataclasses.MISSING
+            else str(parameter.default),
+            "meaning": parameter.doc,
+        }
+        for parameter in parameters_of(cls)
+    ]
+
+
 def describe(chosen: Entry) -> dict[str, Any]:
     """All that is known of a method, as plain values."""
-    module = sys.modules[chosen.cls.__module__]
     example = _example(chosen.kind)
     exchanges = transcript(chosen.example(), example)
     settings = _settings(chosen, example, exchanges)
@@ -63,18 +95,8 @@ def describe(chosen: Entry) -> dict[str, Any]:
         "family": chosen.family,
         "paper": chosen.paper,
         "solves": chosen.solves,
-        "about": inspect.cleandoc(module.__doc__ or ""),
-        "parameters": [
-            {
-                "name": parameter.name,
-                "rule": parameter.rule,
-                "default": "required"
-                if parameter.default is dataclasses.MISSING
-                else str(parameter.default),
-                "meaning": parameter.doc,
-            }
-            for parameter in parameters_of(chosen.cls)
-        ],
+        "about": _about(chosen.cls),
+        "parameters": _parameters(chosen.cls),
         "messages": [_message(exchange, settings) for exchange in exchanges],
         "secure_aggregation": "applies" if obstacle is None else f"does not apply: {obstacle}",
     }
