@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def write_file(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a temporary file beside `path`, then give it its name."""
+def write_file(path: Path, write: Callable[[Path], None], mode: int = 0o644) -> None:
+    """Let `write` fill a temporary file beside `path`, then give it its name and rights."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:
         write(temporary)
-        temporary.chmod(0o644)
+        temporary.chmod(mode)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

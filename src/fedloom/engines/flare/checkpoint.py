@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedloom.engines import wire
-from fedloom.engines.result import nested
+from fedloom.engines.result import listed, nested
 from fedloom.files import write_bytes
 
 Tree = Any
@@ -52,11 +52,12 @@ def load(path: Path) -> Progress | None:
     except FileNotFoundError:
         return None
     facts = json.loads(arrays.pop("facts").tobytes())
+    shown = {name: arrays.pop(name) for name in list(arrays) if name.startswith("info/")}
     tree = nested(arrays)
-    shown = list(getattr(tree, "info", ()))  # the opening shows nothing, and so has no arrays
     return Progress(
         **facts,
         hub=getattr(tree, "hub", ()),
-        info=[()] * (len(facts["rows"]) - len(shown)) + shown,
+        # The opening and rounds before which all were lost show nothing, and so have no arrays.
+        info=listed({k.removeprefix("info/"): v for k, v in shown.items()}, len(facts["rows"])),
         client_metrics=dict(vars(tree.client_metrics)) if hasattr(tree, "client_metrics") else {},
     )

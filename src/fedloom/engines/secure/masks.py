@@ -35,14 +35,14 @@ def mask(seed: bytes, count: int) -> np.ndarray:
     return np.frombuffer(stream.update(bytes(8 * count)), "<u8").astype(np.uint64)
 
 
-def seal(seed: bytes, sender: int, receiver: int, text: bytes) -> bytes:
+def seal(seed: bytes, sender: int, receiver: int, text: bytes, context: bytes) -> bytes:
     """Encrypt for the other owner of a seed; a seed serves one text in each direction."""
-    return AESGCM(seed).encrypt(_nonce(sender, receiver), text, None)
+    return AESGCM(seed).encrypt(_nonce(sender, receiver), text, context)
 
 
-def unseal(seed: bytes, sender: int, receiver: int, sealed: bytes) -> bytes:
-    """Decrypt; raises InvalidTag where anything was changed."""
-    return AESGCM(seed).decrypt(_nonce(sender, receiver), sealed, None)
+def unseal(seed: bytes, sender: int, receiver: int, sealed: bytes, context: bytes) -> bytes:
+    """Decrypt; raises InvalidTag where anything was changed, or sealed in another context."""
+    return AESGCM(seed).decrypt(_nonce(sender, receiver), sealed, context)
 
 
 def _nonce(sender: int, receiver: int) -> bytes:
