@@ -125,6 +125,7 @@ class SecureHub(Hub):
         total = np.zeros(count, np.uint64)
         for data in masked.values():
             total = total + data
+        purpose = masks.masking(message)
         keys = {id: bytes.fromhex(card[0])[: masks.LENGTH] for id, card in cards.items()}
         try:
             for id in boxes:
@@ -132,19 +133,24 @@ class SecureHub(Hub):
                 if id in masked:
                     total = total - masks.mask(secret, count)
                 else:
-                    total = total - self._stray(id, secret, keys, list(masked), count)
+                    total = total - self._stray(id, secret, keys, list(masked), purpose, count)
         except (OverflowError, ValueError):
             raise UnopenedError("shares of a secure sum do not fit together") from None
         return sorted(masked), from_ring(total)
 
     @staticmethod
     def _stray(
-        lost: int, secret: bytes, keys: dict[int, bytes], there: list[int], count: int
+        lost: int,
+        secret: bytes,
+        keys: dict[int, bytes],
+        there: list[int],
+        purpose: str,
+        count: int,
     ) -> np.ndarray:
         """The masks that those who are there share with one who is not."""
         total = np.zeros(count, np.uint64)
         for id in there:
-            grown = masks.mask(masks.agree(secret, keys[id], "mask"), count)
+            grown = masks.mask(masks.agree(secret, keys[id], purpose), count)
             total = total + grown if lost > id else total - grown
         return total
 

@@ -1,5 +1,7 @@
 """Keys, the seeds that two sites share, and the masks that grow from seeds."""
 
+import hashlib
+
 import numpy as np
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -27,6 +29,15 @@ def agree(key: bytes, other: bytes, purpose: str) -> bytes:
     )
     info = f"fedloom {purpose}".encode()
     return HKDF(hashes.SHA256(), LENGTH, salt=None, info=info).derive(shared)
+
+
+def masking(message: bytes) -> str:
+    """The purpose of a mask under an answer to this message.
+
+    Masks of different purposes do not cancel: a server that asks some sites one thing and some
+    another opens noise (Pasquini et al., CCS 2022, have the attack and this remedy).
+    """
+    return f"mask {hashlib.sha256(message).hexdigest()}"
 
 
 def mask(seed: bytes, count: int) -> np.ndarray:

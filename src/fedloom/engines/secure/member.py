@@ -148,7 +148,7 @@ class Member:
         total = self._part(letter._replace(body=message))
         total = total + masks.mask(self._seed, len(total))
         for id in set(self._members) - {self.id}:
-            seed = masks.agree(self._mask_key, self._keys_of[id][0], "mask")
+            seed = masks.agree(self._mask_key, self._keys_of[id][0], masks.masking(message))
             grown = masks.mask(seed, len(total))
             total = total + grown if id > self.id else total - grown
         return total.astype("<u8").tobytes()
