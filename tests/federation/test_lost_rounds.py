@@ -14,7 +14,7 @@ from fedloom.engines.flare.sites import SiteError
 from fedloom.errors import FederationError
 
 # Two exchanges in a round, and clients that keep a state.
-ALGORITHM = {"key": "decoupled_prox", "lr": 0.2, "local_steps": 2}
+ALGORITHM = {"key": "decoupled_prox", "lr": 0.2, "local_steps": 2, "cohort": 4}
 POLICY = {"methods": ["decoupled_prox"]}
 LAST = MORE[3]
 
@@ -164,11 +164,18 @@ def test_two_sites_are_too_few_for_a_secure_run(tmp_path):
 
 
 def test_without_certificates_there_is_no_secure_run(tmp_path):
-    wires = {kit.name: Wire(kit) for kit in policies(tmp_path, clients(), **POLICY)}
+    wires = {kit.name: Wire(kit) for kit in policies(tmp_path, clients(4), **POLICY)}
     conductor = Conductor(job_of(chosen(), "a-run", False), wires, tmp_path / "server")
-    with pytest.raises(FederationError, match="0 of 3 sites take part"):
+    with pytest.raises(FederationError, match="0 of 4 sites take part"):
         conductor.run()
     assert any("needs the certificates of a provisioned kit" in note for note in conductor.notes)
+
+
+def test_an_owner_may_insist_on_secure_sums(tmp_path):
+    """Or a server would turn them off, and all else would be in vain."""
+    conductor, _ = four(tmp_path, chosen(secure_aggregation=False), secure=True)
+    with pytest.raises(FederationError, match="lets replies leave in secure sums only"):
+        conductor.run()
 
 
 def lying(wire, change):

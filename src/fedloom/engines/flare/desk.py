@@ -122,6 +122,7 @@ class Desk:
             str(tables["algorithm"].get("key")), str(tables["problem"].get("kind"))
         )
         self.settings = self.job.settings
+        self.policy.check_secure(self.settings.federation.secure_aggregation)
         self._double = self.settings.run.precision == "float64"
         keep_compiled_programs()
         kind: type[OwnColumns | OwnRows | OwnTable] = OwnRows

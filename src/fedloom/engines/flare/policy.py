@@ -6,6 +6,7 @@ methods = ["fedavg"]             # the methods that may run here
 problems = ["logistic"]          # the problems that may be posed
 columns = ["age", "label"]       # the columns that may be used; without it, all of the table
 min_sites = 3                    # an exchange with fewer sites is not answered
+secure = true                    # replies leave in secure sums only
 scores = true                    # scores of single rows may leave, for the metric auc
 plain_ids = true                 # ids may leave in plain, to find the people whom parties share
 clip = 1.0                       # replies are scaled down to this Euclidean norm
@@ -44,6 +45,7 @@ class Policy:
         _names.or_none("all of the table"), "columns that may be used", default=None
     )
     min_sites: int = param(at_least(1), "sites without which no exchange is answered", default=1)
+    secure: bool = param(flag, "whether replies leave in secure sums only", default=False)
     scores: bool = param(flag, "whether scores of single rows may leave", default=False)
     plain_ids: bool = param(flag, "whether ids may leave in plain", default=False)
     clip: float | None = param(
@@ -101,6 +103,14 @@ class Policy:
             raise RefusedError(
                 f"this site's policy lets no ids leave in plain. Join with join = 'private' in "
                 f"[data], or let its owner set plain_ids = true in {POLICY}."
+            )
+
+    def check_secure(self, secure: bool) -> None:
+        """Refuse a run in which the server would see this site's replies."""
+        if self.secure and not secure:
+            raise RefusedError(
+                f"this site's policy lets replies leave in secure sums only. Set "
+                f"secure_aggregation = true in [federation], or let its owner change {POLICY}."
             )
 
     def check_cohort(self, sites: int) -> None:
