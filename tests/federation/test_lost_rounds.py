@@ -144,6 +144,18 @@ def test_a_paused_round_that_others_go_on_with_is_lost(tmp_path):
     assert "round 2 is lost" in notes and notes.count("is lost") == 1
 
 
+def test_a_site_without_its_state_may_start_afresh_within_a_sum(tmp_path):
+    conductor, wires = four(tmp_path, chosen(fresh_if_stale=True))
+
+    def forget(verb, facts):
+        if at("masked", exchange=1)(verb, facts) and json.loads(facts)["after"]:
+            wires["lyon"].desk.site.states.clear()
+
+    wires["lyon"].before = forget
+    notes = conductor.run().about["notes"]
+    assert notes == ["lyon starts afresh: its state was lost"]
+
+
 def test_rounds_that_are_all_lost_end_the_run(tmp_path):
     conductor, wires = four(tmp_path, chosen(rounds=9), min_sites=4)
 
