@@ -11,8 +11,8 @@ from fedloom.engines.secure.member import Member
 PLAIN = {"round": (("plain",),)}
 
 
-def members(folder, count, weights, sums, answers, check=lambda members: None):
-    """Members in kits of their own, all told the same."""
+def members(folder, count, weights, sums, answers, least=()):
+    """Members in kits of their own, all told the same; some may want more than others."""
     names = tuple(f"s{id}" for id in range(count))
     return [
         Member(
@@ -23,7 +23,7 @@ def members(folder, count, weights, sums, answers, check=lambda members: None):
             identity=Identity(_kit(folder, name)),
             circle=Circle("a-run", names, "told"),
             ledger=Ledger(folder / name),
-            check=check,
+            least=dict(least).get(id, 1),
         )
         for id, name in enumerate(names)
     ]
@@ -37,13 +37,13 @@ def _kit(folder, name):
 class Members:
     """A transport to members who hold vectors; some leave before a phase."""
 
-    def __init__(self, folder, vectors, leave, check=lambda members: None):
+    def __init__(self, folder, vectors, leave, least=()):
         self.seen = {}
         self.leave = leave  # phase -> who is gone from then on
         self.gone = set()
         answers = [lambda letter, v=vector: v for vector in vectors]
         count = len(vectors)
-        self.members = members(folder, count, [1.0] * count, PLAIN, answers, check)
+        self.members = members(folder, count, [1.0] * count, PLAIN, answers, least)
 
     def send(self, letters):
         phase = next(iter(letters.values())).phase

@@ -73,7 +73,7 @@ def signed_by(name, authority="project", text=b"anything"):
 
 def keys_text(keys):
     circle = Circle("a-run", tuple(f"s{i}" for i in range(5)), "told")
-    return circle.keys_text(a_letter(), 1, keys)
+    return circle.keys_text(a_letter(), 1, keys, 1)
 
 
 def forged(authority="project", **options):
@@ -81,18 +81,19 @@ def forged(authority="project", **options):
     keys = own_keys()
     name = "s1" if authority != "project" or options else SERVER
     certificate = pem(name, authority, **options).decode()
-    return [keys, certificate, signed_by(name, authority, keys_text(keys))]
+    return [keys, 1, certificate, signed_by(name, authority, keys_text(keys))]
 
 
 CARDS = {
     "another key": (lambda c: [own_keys(), *c["1"][1:]], "s1 has not signed"),
-    "another signature": (lambda c: [*c["1"][:2], signed_by("s1")], "s1 has not signed"),
+    "another signature": (lambda c: [*c["1"][:3], signed_by("s1")], "s1 has not signed"),
+    "fewer than it wants": (lambda c: [c["1"][0], 0, *c["1"][2:]], "s1 has not signed"),
     "of another site": (lambda c: c["2"], "came as s1's is s2's"),
     "of another authority": (lambda c: forged("eve"), "not by the authority of this project"),
     "of the server": (lambda c: forged(), "is not a site"),
     "of a person": (lambda c: forged(role="lead"), "s1 is not a site"),
     "out of date": (lambda c: forged(age=20), "s1 is not valid now"),
-    "no certificate": (lambda c: [c["1"][0], "", c["1"][2]], "not by the authority"),
+    "no certificate": (lambda c: [*c["1"][:2], "", c["1"][3]], "not by the authority"),
 }
 
 
@@ -141,6 +142,20 @@ def test_keys_of_an_earlier_attempt_at_the_same_exchange_are_refused(tmp_path):
     del attack.said["masked"]
     attack.opens_nothing()
     assert "masked" not in attack.said and "InvalidTag" in str(attack.refusals[0])
+
+
+@pytest.mark.parametrize("number", ["5", "-4"])
+def test_keys_of_somebody_who_is_not_in_the_run_are_refused(number, tmp_path):
+    def change(id, letter):
+        if letter.phase != "shares":
+            return letter
+        cards = json.loads(letter.body)
+        return letter._replace(body=json.dumps({**cards, number: cards["1"]}).encode())
+
+    attack = Attack(tmp_path, change=change)
+    attack.opens_nothing()
+    assert "shares" not in attack.said
+    assert f"no site with the number {number}" in str(attack.refusals[0])
 
 
 def test_a_site_whose_own_keys_come_back_changed_refuses(tmp_path):
@@ -240,26 +255,31 @@ def test_questions_that_divide_the_sites_open_nothing(tmp_path):
     assert "unmask" not in attack.said
 
 
-def at_least(sites):
-    def check(members):
-        if members < sites:
-            raise RefusedError(f"{members} are fewer than {sites}")
-
-    return check
-
-
 def test_a_sum_of_fewer_than_the_threshold_is_not_opened(tmp_path):
     attack = Attack(tmp_path, change=lists([[0, 1, 2]] * 5))
     attack.opens_nothing()
     assert "agree" not in attack.said
-    assert "opened with 4 answers or more; here are 3" in str(attack.refusals[0])
+    assert "opened with 4 answers or more" in str(attack.refusals[0])
 
 
-def test_a_sum_of_fewer_than_the_policy_wants_is_not_opened_after_drop_outs(tmp_path):
-    attack = Attack(tmp_path, leave={"masked": {2}}, check=at_least(5))
+def test_a_sum_of_fewer_than_one_policy_wants_is_not_opened_after_drop_outs(tmp_path):
+    """The other four could open it without that site, and do not."""
+    attack = Attack(tmp_path, leave={"masked": {2}}, least={0: 5})
     attack.opens_nothing()
     assert attack.said["masked"] == {0, 1, 3, 4} and "agree" not in attack.said
-    assert "after drop-outs, 4 are fewer than 5" in str(attack.refusals[0])
+    for id in (0, 1, 3, 4):
+        assert "opened with 5 answers or more" in str(attack.refusals[id])
+
+
+def test_where_that_site_is_the_one_that_drops_out_the_others_go_on(tmp_path):
+    attack = Attack(tmp_path, leave={"masked": {2}}, least={2: 5})
+    assert summing(attack, range(5), 6)[0] == [0, 1, 3, 4]
+
+
+def test_a_site_does_not_share_among_fewer_than_its_policy_wants(tmp_path):
+    attack = Attack(tmp_path, leave={"keys": {2}}, least={0: 5})
+    assert summing(attack, range(5), 6)[0] == [1, 3, 4]
+    assert "needs 5 members or more" in str(attack.refusals[0])
 
 
 def test_who_is_not_in_the_sum_opens_nothing(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from federation.harness import MORE, Wire, clients, federation, policies, settings
-from fedloom.engines.flare import sites
+from fedloom.engines.flare import checkpoint, sites
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.job import job_of
 from fedloom.engines.flare.sites import SiteError
@@ -122,7 +122,7 @@ def test_a_sum_that_became_too_small_for_the_owners_costs_the_round(tmp_path):
     wires[LAST].before = fail
     result = conductor.run()
     notes = "\n".join(result.about["notes"])
-    assert "berlin drops out of a secure sum: after drop-outs, this site's policy" in notes
+    assert "berlin drops out of a secure sum: a secure sum of these sites is opened with 4" in notes
     assert "round 2 is lost: 0 sites agreed to the sum" in notes
     assert notes.count("is lost") == 1 and conductor.hub.round == 4
 
@@ -154,6 +154,16 @@ def test_a_site_without_its_state_may_start_afresh_within_a_sum(tmp_path):
     wires["lyon"].before = forget
     notes = conductor.run().about["notes"]
     assert notes == ["lyon starts afresh: its state was lost"]
+
+
+def test_a_checkpoint_keeps_what_rounds_showed_in_its_place(tmp_path):
+    """Before the first round that is not lost there is nothing to show."""
+    rows = [{"round": float(i)} for i in range(3)]
+    shown = [(), (), {"weights": np.arange(2.0)}]
+    checkpoint.save(checkpoint.Progress(rows=rows, info=shown), tmp_path / "checkpoint")
+    first, second, third = checkpoint.load(tmp_path / "checkpoint").info
+    assert first == second == ()
+    np.testing.assert_array_equal(third.weights, [0.0, 1.0])
 
 
 def test_rounds_that_are_all_lost_end_the_run(tmp_path):

@@ -1,7 +1,8 @@
 """The server of a run: who takes part, the rounds, the checkpoints, and waiting for a quorum.
 
 Where fewer than `min_sites` are left, the round is given up and played again when there are enough:
-sites answer it from the states that they had before it.
+sites answer it from the states that they had before it. A round of secure sums may be lost instead,
+which `SecureHub` sees to.
 """
 
 import functools

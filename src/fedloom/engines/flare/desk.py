@@ -156,7 +156,7 @@ class Desk:
                 identity=Identity(self.kit),
                 circle=circle_of(self.job.run, self.job.tables, facts, body),
                 ledger=Ledger(shelf.path),
-                check=self.policy.check_cohort,
+                least=self.policy.min_sites,
             )
         return answer, b""
 

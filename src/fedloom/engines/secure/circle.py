@@ -38,9 +38,9 @@ class Circle(NamedTuple):
         if len(set(self.names)) < len(self.names):
             raise RefusedError("a site must not have two places in a secure sum.")
 
-    def keys_text(self, letter: Letter, id: int, keys: str) -> bytes:
-        """What a site signs of its keys."""
-        return _text("keys", *self._where(letter), id, self.names[id], keys)
+    def keys_text(self, letter: Letter, id: int, keys: str, least: int) -> bytes:
+        """What a site signs of its keys, and of how many its owner wants in a sum."""
+        return _text("keys", *self._where(letter), id, self.names[id], keys, least)
 
     def arrived_text(
         self, letter: Letter, said: str, members: Collection[int], arrived: Collection[int]

@@ -181,10 +181,10 @@ def _check_enough(there: Collection[int], needed: int, what: str) -> None:
         raise UnopenedError(f"{len(there)} sites {what}, and a secure sum needs {needed}")
 
 
-def _read_card(id: int, data: bytes) -> list[str]:
-    """A site's keys, its certificate and its signature, for the other sites to check."""
+def _read_card(id: int, data: bytes) -> list[Any]:
+    """A site's keys, how many it wants in a sum, certificate, signature: for sites to check."""
     card = json.loads(data) if len(data) <= _LONGEST_CARD else None
-    if not isinstance(card, list) or [type(part) for part in card] != [str, str, str]:
+    if not isinstance(card, list) or [type(part) for part in card] != [str, int, str, str]:
         raise WireError("its keys do not come with a certificate and a signature")
     if len(bytes.fromhex(card[0])) != 2 * masks.LENGTH:
         raise WireError("its keys are too long or too short")

@@ -39,7 +39,7 @@ class Member:
         identity: Identity,
         circle: Circle,
         ledger: Ledger,
-        check: Callable[[int], None] = lambda members: None,
+        least: int = LEAST,
     ):
         circle.check(id, identity.name)
         self.id = id
@@ -49,7 +49,7 @@ class Member:
         self.circle = circle
         self.ledger = ledger
         self._answer = answer
-        self._check = check  # the owner's word on how many must take part
+        self.least = least  # the owner's word on how many must be in a sum
         self._place: Tag | None = None
         self._next = ""
 
@@ -86,26 +86,25 @@ class Member:
         self._mask_key, self._share_key = masks.new_key(), masks.new_key()
         self._seed = secrets.token_bytes(masks.LENGTH)
         keys = (masks.public(self._mask_key) + masks.public(self._share_key)).hex()
-        signature = self.identity.sign(self.circle.keys_text(letter, self.id, keys))
-        self._card = [keys, self.identity.certificate, signature.hex()]
+        signature = self.identity.sign(self.circle.keys_text(letter, self.id, keys, self.least))
+        self._card = [keys, self.least, self.identity.certificate, signature.hex()]
         return json.dumps(self._card).encode()
 
     def _shares(self, letter: Letter) -> bytes:
         """Check whose keys these are; then share the two secrets among their owners."""
         self._cards = {int(id): card for id, card in json.loads(letter.body).items()}
-        self._check(len(self._cards))
-        if len(self._cards) < LEAST:
+        if len(self._cards) < max(LEAST, self.least):
             raise RefusedError(
-                f"a secure sum needs {LEAST} members or more; here are {len(self._cards)}. "
-                f"Ask more sites."
+                f"a secure sum needs {max(LEAST, self.least)} members or more, by this site's "
+                f"policy or by itself; here are {len(self._cards)}. Ask more sites."
             )
         if self._cards.get(self.id) != self._card:
             raise RefusedError("this site's own keys came back changed, or not at all.")
         self._keys_of: dict[int, tuple[bytes, bytes]] = {}
-        for id, (keys, certificate, signature) in self._cards.items():
+        for id, (keys, least, certificate, signature) in self._cards.items():
             if not 0 <= id < len(self.circle.names):
                 raise RefusedError(f"there is no site with the number {id} in this run.")
-            text = self.circle.keys_text(letter, id, keys)
+            text = self.circle.keys_text(letter, id, keys, least)
             name = self.circle.names[id]
             self.identity.check(name, certificate, bytes.fromhex(signature), text)
             both = bytes.fromhex(keys)
@@ -170,15 +169,13 @@ class Member:
         self._arrived = sorted(set(json.loads(letter.body)["arrived"]))
         if self.id not in self._arrived or not set(self._arrived) <= set(self._members):
             raise RefusedError("who is in the sum are not members, or this site is left out.")
-        if len(self._arrived) < self._threshold:
+        # The others could open a sum without the one whose policy forbids it, so they mind it too.
+        needed = max(self._threshold, *(self._cards[id][1] for id in self._arrived))
+        if len(self._arrived) < needed:
             raise UnopenedError(
-                f"a secure sum is opened with {self._threshold} answers or more; here are "
-                f"{len(self._arrived)}"
+                f"a secure sum of these sites is opened with {needed} answers or more, by their "
+                f"policies or by itself; after drop-outs here are {len(self._arrived)}"
             )
-        try:
-            self._check(len(self._arrived))
-        except RefusedError as error:
-            raise UnopenedError(f"after drop-outs, {error}") from None
         text = self.circle.arrived_text(letter, self._said, self._members, self._arrived)
         # Without `said`, which has fresh keys in it: the same sum may be opened once more.
         who = self.circle.arrived_text(letter, "", self._members, self._arrived)
@@ -192,7 +189,7 @@ class Member:
         agreed = 0
         for id in told.keys() & set(self._arrived):
             with contextlib.suppress(RefusedError):  # one who lies cannot stop the others
-                certificate = self._cards[id][1]
+                certificate = self._cards[id][2]
                 name = self.circle.names[id]
                 self.identity.check(name, certificate, bytes.fromhex(told[id]), text)
                 agreed += 1
