@@ -57,7 +57,7 @@ TESTS = {  # the longest prefix of a path counts
         "core/test_many.py",
         "core/test_problems.py",
     ],
-    "engines/secure": ["federation/test_secure.py"],
+    "engines/secure": ["federation/test_secure.py", "federation/test_active_server.py"],
 }
 # Processes and networks need tests of minutes; catalogues hold data.
 _NOT_MUTATED = ("engines/flare/", "__init__.py", "catalogue.py", "entry.py")

@@ -48,6 +48,10 @@ class RefusedError(FedloomError, PermissionError):
     """A site's policy does not allow what is asked of it."""
 
 
+class UnopenedError(FedloomError, RuntimeError):
+    """A secure sum is not opened: too few are in it, or it would tell more than a sum should."""
+
+
 class FederationError(FedloomError, RuntimeError):
     """A federation cannot be set up, reached or ended as asked."""
 

@@ -12,6 +12,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli import explain
 from fedloom.cli.main import main
 
@@ -118,7 +119,9 @@ def test_an_override_that_makes_no_sense_is_refused(override, settings, capsys):
     assert "--set" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("what", ["algorithms", "wrappers", "problems", "datasets", "partitions"])
+@pytest.mark.parametrize(
+    "what", ["algorithms", "wrappers", "aggregators", "problems", "datasets", "partitions"]
+)
 def test_lists(what, capsys):
     assert main(["list", what]) == 0
     assert "key" in capsys.readouterr().out
@@ -147,6 +150,15 @@ def test_explain_says_what_a_method_solves_costs_and_changes(key, capsys):
     assert main(["explain", key, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["messages"] and document["parameters"]
+
+
+def test_explain_says_what_a_wrapper_does(capsys):
+    for key in WRAPPERS:
+        assert main(["explain", key]) == 0
+        assert "a wrapper" in capsys.readouterr().out
+    assert main(["explain", "robust", "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in document["parameters"]] == ["aggregator"]
 
 
 def test_explain_of_an_unknown_method_suggests_one(capsys):

@@ -5,6 +5,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from federation.authority import certify
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data.clients import from_arrays
 from fedloom.engines.flare import trial
@@ -18,6 +19,7 @@ from fedloom.experiments.places import Place
 from fedloom.experiments.settings import parse
 
 NAMES = ("berlin", "lyon", "torino")
+MORE = (*NAMES, "utrecht", "wien")
 ALGORITHM = {"key": "scaffold", "lr": 0.2, "local_steps": 3}
 SMALL = {"min_sites": 1, "min_rows": 1, "min_batch": 1}  # what policies of tiny sites must allow
 RUN = {"rounds": 6, "batch_size": 4, "eval_every": 3}
@@ -31,7 +33,7 @@ def clients(sites: int = 3):
     ]
     for _, y in parts:
         y[:2] = (0, 1)
-    return from_arrays(parts, names=NAMES[:sites])
+    return from_arrays(parts, names=MORE[:sites])
 
 
 def settings(**changes):
@@ -117,5 +119,8 @@ def restarted(wires):
 def federation(folder: Path, chosen, *, run="a-run", resume=False, wires=None, held=None, **policy):
     """A conductor over desks; `wires` of an earlier one may be used again."""
     if wires is None:
-        wires = {kit.name: Wire(kit) for kit in policies(folder, held or clients(), **policy)}
+        kits = policies(folder, held or clients(), **policy)
+        for kit in kits if chosen.federation.secure_aggregation else ():
+            certify(kit)
+        wires = {kit.name: Wire(kit) for kit in kits}
     return Conductor(job_of(chosen, run, resume), restarted(wires), folder / "server"), wires

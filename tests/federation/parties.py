@@ -3,6 +3,7 @@
 import numpy as np
 import polars as pl
 
+from federation.authority import certify
 from federation.harness import Wire, restarted
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.job import job_of
@@ -64,6 +65,8 @@ def federation(folder, chosen, *, run="a-run", resume=False, wires=None, labels=
         for name in NAMES:
             kit = folder / name
             kit.mkdir()
+            if chosen.federation.secure_aggregation:
+                certify(kit)
             (kit / "policy.toml").write_text(policy_text(ALLOWED | policy))
             set_data(kit, files / f"{name}.parquet")
             wires[name] = Wire(kit)

@@ -49,6 +49,16 @@ def test_the_trajectory_is_the_simulators(made, tmp_path):
     assert result.final["loss"] == pytest.approx(simulated.final["loss"], rel=1e-5)
 
 
+def test_secure_sums_with_the_certificates_of_the_kits(made, tmp_path):
+    chosen = settings(federation={"sites": list(NAMES), "secure_aggregation": True})
+    result = watching.follow(made.lead, chosen, tmp_path / "result")
+    simulated = fl.simulate(chosen.algorithm, chosen.problem, clients(), **chosen.run.options())
+    np.testing.assert_allclose(result.model, simulated.model, rtol=1e-5, atol=1e-6)
+    assert not any("secure sum" in note or "lost" in note for note in result.about["notes"])
+    said = [list((kit.path / "states").glob("*/sum-6-1")) for kit in made.sites]
+    assert [len(files) for files in said] == [1, 1, 1]
+
+
 def test_a_method_that_is_not_allowed_is_refused_by_the_sites(made, tmp_path):
     algorithm = {"key": "fedavg", "lr": 0.1}
     chosen = settings(algorithm=algorithm, federation={"sites": list(NAMES)})

@@ -9,7 +9,8 @@ from fedloom.cli.main import main
 from fedloom.engines.flare.kits import open_kit
 from fedloom.engines.flare.policy import Policy, read_policy, set_data
 from fedloom.engines.flare.processes import settle
-from fedloom.errors import FederationError, ParameterError, SettingsError
+from fedloom.engines.secure.identity import Identity
+from fedloom.errors import FederationError, ParameterError, RefusedError, SettingsError
 
 pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
 
@@ -63,6 +64,17 @@ def test_a_site_may_be_added_later_by_the_same_authority(kits, tmp_path):
     assert (kits / "berlin" / "startup" / "client.crt").read_bytes() == before
     roots = {(kits / n / "startup" / "rootCA.pem").read_bytes() for n in ("berlin", "torino")}
     assert len(roots) == 1
+
+
+def test_sites_sign_with_the_certificates_of_their_kits(kits):
+    berlin, lyon = Identity(kits / "berlin"), Identity(kits / "lyon")
+    assert berlin.name == "berlin"
+    lyon.check("berlin", berlin.certificate, berlin.sign(b"text"), b"text")
+    with pytest.raises(RefusedError, match="berlin has not signed"):
+        lyon.check("berlin", berlin.certificate, berlin.sign(b"another text"), b"text")
+    for file in ("server/startup/server.crt", "anna@example.org/startup/client.crt"):
+        with pytest.raises(RefusedError, match="is not a site"):
+            lyon.check("berlin", (kits / file).read_text(), b"", b"text")
 
 
 def test_a_kit_of_another_role_is_refused(kits, capsys):

@@ -8,17 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from federation.members import letter, members, secure_sum
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli.explain import describe
-from fedloom.engines.hub import Hub, Letter, Lost
+from fedloom.engines.hub import Hub, Letter
 from fedloom.engines.in_process import Local
 from fedloom.engines.schema import schema
 from fedloom.engines.secure import grid, masks, shamir
+from fedloom.engines.secure.circle import threshold
 from fedloom.engines.secure.hub import SecureHub
-from fedloom.engines.secure.member import Member, threshold
+from fedloom.engines.secure.member import Member
 from fedloom.engines.secure.sums import Sums, sums_of, why_not
 from fedloom.engines.site import Site
-from fedloom.errors import ProtocolError, RefusedError, WireError
+from fedloom.errors import ProtocolError, RefusedError, UnopenedError, WireError
 from fedloom.federation import alone, assemble, know
 from fedloom.protocol import Cohort, Replies
 from laws.trials import ALL, BATCH, ROUNDS, run, trial
@@ -56,72 +58,37 @@ def test_the_grid_is_fine_and_has_an_end():
             grid.to_ring(np.array([bad]), 5)
 
 
-class Members:
-    """A transport to members who hold vectors; some leave before a phase."""
-
-    def __init__(self, vectors, leave):
-        self.seen = {}
-        self.leave = leave  # phase -> who is gone from then on
-        self.gone = set()
-        sums = {"round": (("plain",),)}
-        self.members = [
-            Member(id, 1.0, sums, lambda letter, v=vector: v) for id, vector in enumerate(vectors)
-        ]
-
-    def send(self, letters):
-        phase = next(iter(letters.values())).phase
-        self.gone |= self.leave.get(phase, set())
-        self.seen[phase] = {
-            id: self.members[id].reply_to(letter)
-            for id, letter in letters.items()
-            if id not in self.gone
-        }
-        return {id: self.seen[phase].get(id, Lost("gone")) for id in letters}
-
-
-def secure_sum(vectors, leave):
-    """The sum that a hub finds, who is in it, and what passed through its hands."""
-    transport = Members(vectors, leave)
-    hub = SecureHub.__new__(SecureHub)
-    hub.transport, hub.fresh_if_stale, hub.names = transport, False, [f"s{i}" for i in range(9)]
-    hub.bytes_down = hub.bytes_up = 0
-    hub.report = lambda text: None
-    ids = range(len(vectors))
-    letters = {id: Letter("train", b"", 1, 1, len(vectors), (0, 0)) for id in ids}
-    arrived, total = hub._sum(letters, b"", len(vectors[0]))
-    return arrived, total, transport
-
-
-VECTORS = np.random.default_rng(3).normal(size=(5, 40)) * 100
+VECTORS = np.random.default_rng(3).normal(size=(7, 40)) * 100
 DROPS = {
-    "nobody": ({}, {0, 1, 2, 3, 4}),
-    "one before its answer": ({"masked": {2}}, {0, 1, 3, 4}),
-    "two before their answers": ({"masked": {0, 3}}, {1, 2, 4}),
-    "one before it shared": ({"shares": {4}}, {0, 1, 2, 3}),
-    "one after its answer": ({"unmask": {1}}, {0, 1, 2, 3, 4}),
-    "two after their answers": ({"unmask": {1, 2}}, {0, 1, 2, 3, 4}),
-    "one before and one after": ({"masked": {0}, "unmask": {4}}, {1, 2, 3, 4}),
-    "one before all": ({"keys": {2}, "masked": {0}}, {1, 3, 4}),
+    "nobody": ({}, {0, 1, 2, 3, 4, 5, 6}),
+    "one before its answer": ({"masked": {2}}, {0, 1, 3, 4, 5, 6}),
+    "two before their answers": ({"masked": {0, 3}}, {1, 2, 4, 5, 6}),
+    "one before it shared": ({"shares": {4}}, {0, 1, 2, 3, 5, 6}),
+    "one after its answer": ({"agree": {1}}, {0, 1, 2, 3, 4, 5, 6}),
+    "two after their answers": ({"agree": {1}, "unmask": {2}}, {0, 1, 2, 3, 4, 5, 6}),
+    "one before and one after": ({"masked": {0}, "unmask": {4}}, {1, 2, 3, 4, 5, 6}),
+    "one before all": ({"keys": {2}, "masked": {0}}, {1, 3, 4, 5, 6}),
 }
 
 
 @pytest.mark.parametrize("leave,counted", DROPS.values(), ids=DROPS)
-def test_the_sum_is_exact_on_the_grid(leave, counted):
-    arrived, total, _ = secure_sum(VECTORS, leave)
+def test_the_sum_is_exact_on_the_grid(leave, counted, tmp_path):
+    arrived, total, _ = secure_sum(tmp_path, VECTORS, leave)
     assert set(arrived) == counted
     steps = np.rint(VECTORS[sorted(counted)] * 2.0**grid.BITS).astype(np.int64).sum(0)
     np.testing.assert_array_equal(np.rint(total * 2.0**grid.BITS).astype(np.int64), steps)
 
 
-def test_with_too_few_left_there_is_no_sum():
-    arrived, total, _ = secure_sum(VECTORS, {"masked": {0, 1, 2}})
-    assert arrived == [] and not total.any()
+@pytest.mark.parametrize("phase", ["keys", "shares", "masked", "agree", "unmask"])
+def test_with_too_few_left_there_is_no_sum(phase, tmp_path):
+    with pytest.raises(UnopenedError, match=r"and a secure sum needs"):
+        secure_sum(tmp_path, VECTORS, {phase: {0, 1, 2} if phase != "keys" else {0, 1, 2, 3, 4}})
 
 
-def test_single_masked_replies_look_uniform():
+def test_single_masked_replies_look_uniform(tmp_path):
     """Every byte of a masked reply to a constant is spread evenly, and no two replies are alike."""
     constant = np.full((3, 20_000), 1.0)
-    _, total, transport = secure_sum(constant, {})
+    _, total, transport = secure_sum(tmp_path, constant, {})
     np.testing.assert_array_equal(total, 3.0)
     replies = [np.frombuffer(data, np.uint8) for data in transport.seen["masked"].values()]
     for reply in replies:
@@ -133,16 +100,12 @@ def test_single_masked_replies_look_uniform():
         assert len(np.unique(words)) == len(words)
 
 
-def member():
-    return Member(0, 1.0, {"round": (("plain",),)}, lambda letter: np.zeros(2))
+def member(folder):
+    return members(folder, 1, [1.0], {"round": (("plain",),)}, [lambda letter: np.zeros(2)])[0]
 
 
-def letter(phase, body=b""):
-    return Letter("train", body, 1, 1, 3, (0, 0), phase)
-
-
-def test_phases_come_in_order_and_once():
-    site = member()
+def test_phases_come_in_order_and_once(tmp_path):
+    site = member(tmp_path)
     with pytest.raises(RefusedError, match="'unmask' of a secure sum is not due"):
         site.reply_to(letter("unmask"))
     with pytest.raises(RefusedError, match="'' of a secure sum is not due"):
@@ -152,14 +115,7 @@ def test_phases_come_in_order_and_once():
         site.reply_to(letter("masked"))
 
 
-def test_a_hub_cannot_open_a_sum_of_few():
-    _, _, transport = secure_sum(VECTORS, {})
-    transport.members[0]._next = "unmask"
-    with pytest.raises(RefusedError, match="opened with 3 answers or more; here are 1"):
-        transport.members[0].reply_to(letter("unmask", b'{"arrived": [0]}'))
-
-
-def test_false_shares_spoil_the_sum_and_not_the_hub(monkeypatch):
+def test_false_shares_spoil_the_sum_and_not_the_hub(monkeypatch, tmp_path):
     """A wrong share gives a secret that is too long, all but surely."""
     original = Member._unmask
 
@@ -170,33 +126,28 @@ def test_false_shares_spoil_the_sum_and_not_the_hub(monkeypatch):
         ).encode()
 
     monkeypatch.setattr(Member, "_unmask", lie)
-    arrived, total, _ = secure_sum(VECTORS, {})
-    assert arrived == [] and not total.any()
+    with pytest.raises(UnopenedError, match="do not fit together"):
+        secure_sum(tmp_path, VECTORS, {})
 
 
-def test_a_sealed_share_that_was_changed_is_noticed():
-    _, _, transport = secure_sum(VECTORS, {})
-    site = transport.members[0]
-    site._sealed[1] = site._sealed[1][:-1] + bytes([site._sealed[1][-1] ^ 1])
-    site._next = "unmask"
-    with pytest.raises(WireError, match="a letter of the secure sum is not what it should be"):
-        site.reply_to(letter("unmask", b'{"arrived": [0, 1, 2, 3, 4]}'))
+def test_two_members_are_too_few(tmp_path):
+    with pytest.raises(UnopenedError, match="2 sites sent their keys, and a secure sum needs 3"):
+        secure_sum(tmp_path, VECTORS[:2], {})
 
 
-def test_two_members_are_too_few():
-    arrived, _, _ = secure_sum(VECTORS[:2], {})
-    assert arrived == []
-    assert threshold(3) == 2 and threshold(5) == 3
+def test_two_groups_that_suffice_share_more_than_a_third():
+    assert [threshold(n) for n in (3, 4, 5, 6, 7, 10)] == [3, 3, 4, 5, 5, 7]
+    for n in range(3, 200):
+        assert 2 * threshold(n) - n > n // 3
 
 
 class Secure(Local):
     """Sites that take part in secure sums, inside one process."""
 
-    def __init__(self, sites, fed, sums):
+    def __init__(self, folder, sites, fed, sums):
         super().__init__(sites)
-        self.members = [
-            Member(site.id, float(fed.weights[site.id]), sums, site.answer) for site in sites
-        ]
+        weights = [float(weight) for weight in fed.weights]
+        self.members = members(folder, len(sites), weights, sums, [site.answer for site in sites])
 
     def send(self, letters):
         return {id: self.members[id].reply_to(letter) for id, letter in letters.items()}
@@ -206,7 +157,7 @@ FAMILIES = list(dict.fromkeys(entry.family for entry in ALL))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double):
+def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double, tmp_path):
     """One of each family; to which methods it applies at all is quick to find out."""
     obstacles = {}
     for entry in (entry for entry in ALL if entry.family == family):
@@ -228,7 +179,7 @@ def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double):
         for i, group in enumerate(alone(*place, BATCH, "float64"))
     ]
     names = tried.clients.names
-    hub = SecureHub(algorithm, fed, expected, Secure(sites, fed, sums), names=names)
+    hub = SecureHub(algorithm, fed, expected, Secure(tmp_path, sites, fed, sums), names=names)
     hub.sums = sums
     hub.open()
     for _ in range(ROUNDS):
@@ -272,7 +223,7 @@ def test_explain_says_whether_it_applies():
     assert describe(CATALOGUE["fedavg"])["secure_aggregation"] == "applies"
 
 
-def test_a_plain_hub_is_not_answered_by_a_secure_site():
+def test_a_plain_hub_is_not_answered_by_a_secure_site(tmp_path):
     assert issubclass(SecureHub, Hub)
     with pytest.raises(RefusedError):
-        member().reply_to(Letter("train", b"", 1, 1, 3, (0, 0)))
+        member(tmp_path).reply_to(Letter("train", b"", 1, 1, 3, (0, 0)))

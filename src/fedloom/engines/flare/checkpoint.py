@@ -8,7 +8,7 @@ import numpy as np
 
 from fedloom import checksums
 from fedloom.engines import array_files
-from fedloom.engines.result import nested
+from fedloom.engines.result import listed, nested
 from fedloom.errors import DataError, MissingDataError
 
 Tree = Any
@@ -56,12 +56,15 @@ def load(path: Path) -> Progress | None:
             f"back, or submit the run anew without --resume."
         )
     with checksums.understood(path):
-        told, tree = facts["progress"], nested(arrays)
-        shown = list(getattr(tree, "info", ()))  # the opening shows nothing, and so has no arrays
+        told = facts["progress"]
+        # The opening and rounds before which all were lost show nothing, and so have no arrays.
+        shown = {name: arrays.pop(name) for name in list(arrays) if name.startswith("info/")}
+        info = {name.removeprefix("info/"): array for name, array in shown.items()}
+        tree = nested(arrays)
         metrics = dict(vars(tree.client_metrics)) if hasattr(tree, "client_metrics") else {}
         return Progress(
             **told,
             hub=getattr(tree, "hub", ()),
-            info=[()] * (len(told["rows"]) - len(shown)) + shown,
+            info=listed(info, len(told["rows"])),
             client_metrics=metrics,
         )

@@ -1,7 +1,8 @@
 """The server of a run: who takes part, the rounds, the checkpoints, and waiting for a quorum.
 
 Where fewer than `min_sites` are left, the round is given up and played again when there are enough:
-sites answer it from the states that they had before it.
+sites answer it from the states that they had before it. A round of secure sums may be lost instead,
+which `SecureHub` sees to.
 """
 
 import functools
@@ -36,6 +37,7 @@ from fedloom.engines.hub import Hub, TooFewRepliesError
 from fedloom.engines.outlines import outline
 from fedloom.engines.result import Result, to_host
 from fedloom.engines.schema import schema
+from fedloom.engines.secure.circle import LEAST
 from fedloom.engines.secure.hub import SecureHub
 from fedloom.engines.secure.sums import sums_of
 from fedloom.engines.simulation import check_fit
@@ -65,10 +67,15 @@ class Conductor:
         self.notes: list[str] = []
         self.waiting = False
         self.began = time.perf_counter()
-        self.sites = Sites(calls, self.federation.timeout, self.federation.min_sites or len(calls))
+        self.sites = Sites(calls, self.federation.timeout, self._quorum(len(calls)))
         self.home = home
         self.hub: Hub | None = None
         self.progress = Progress()
+
+    def _quorum(self, sites: int) -> int:
+        """How many must be there: below the least of a secure sum it is better to wait."""
+        least = LEAST if self.federation.secure_aggregation else 1
+        return max(self.federation.min_sites or sites, least)
 
     def note(self, text: str) -> None:
         """Something that the person who follows the run should read."""
@@ -127,7 +134,7 @@ class Conductor:
                 there[name] = json.loads(answer[0])
         if known is not None:
             self.all.restore(known)
-            self.sites.min_sites = self.federation.min_sites or len(self.all.roster.names)
+            self.sites.min_sites = self._quorum(len(self.all.roster.names))
         else:
             self._check_enough()
             order = self.federation.sites or sorted(there)

@@ -33,6 +33,9 @@ from fedloom.engines.hub import Letter
 from fedloom.engines.outlines import outline
 from fedloom.engines.placement import keep_compiled_programs
 from fedloom.engines.schema import schema
+from fedloom.engines.secure.circle import circle_of
+from fedloom.engines.secure.identity import Identity
+from fedloom.engines.secure.ledger import Ledger
 from fedloom.engines.secure.member import Member
 from fedloom.engines.secure.sums import sums_of
 from fedloom.engines.site import Site
@@ -167,10 +170,13 @@ class Desk:
         if self.settings.federation.secure_aggregation:
             self.member = Member(
                 id,
-                float(self.fed.weights[id]),
+                float(self.fed.weights[id]),  # by the problem's rule, from counts that all sign
                 sums_of(algorithm, whole),
                 self._protected,
-                self.policy.check_cohort,
+                identity=Identity(self.kit),
+                circle=circle_of(self.job.run, self.job.tables, facts, body),
+                ledger=Ledger(shelf.path),
+                least=self.policy.min_sites,
             )
         return answer, b""
 

@@ -73,10 +73,23 @@ class OwnRows:
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
         """Take a place among the sites of the run; the others are known by counts alone."""
         roster = Roster(**facts)
+        self._check_counts(id, roster)
         bare = roster.bare()
         train = _rows(self.train, bare.labels)
         test = None if self.test is None else _rows(self.test, bare.labels)
         return bare, self._group(bare, id, train, test, roster.tested), {}
+
+    def _check_counts(self, id: int, roster: Roster) -> None:
+        """Its own counts, which weights are made of, must be those that this site has told."""
+        told = self.hello()
+        own = dict(zip(told["labels"] or [None], told["counts"], strict=True))
+        labels = [None] if roster.labels is None else roster.labels
+        theirs = dict(zip(labels, roster.counts[id], strict=False))
+        if {label: n for label, n in theirs.items() if n} != {k: n for k, n in own.items() if n}:
+            raise RefusedError(
+                f"this site has the rows {own}, and is told that it has {theirs}. The server, or "
+                f"its checkpoint, is wrong."
+            )
 
     def _group(self, bare: Clients, id: int, train: Rows, test: Rows | None, tested: bool) -> Group:
         if tested and test is None:

@@ -1,7 +1,12 @@
-"""The hub's part in a secure sum: it passes keys and sealed shares on, and opens only the sum."""
+"""The hub's part in a secure sum: it passes keys and sealed shares on, and opens only the sum.
+
+A round with a sum that is not opened is lost: the model and all states stay as before it, and the
+run goes on with the next one. It is not played again, because sites say nothing twice in different
+company.
+"""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import jax
@@ -12,20 +17,52 @@ from fedloom.engines import wire
 from fedloom.engines.hub import Hub, Letter, Lost, Tag
 from fedloom.engines.schema import Expected
 from fedloom.engines.secure import masks, shamir
+from fedloom.engines.secure.circle import LEAST, threshold
 from fedloom.engines.secure.grid import from_ring
-from fedloom.engines.secure.member import masked_body, read_masked, threshold
+from fedloom.engines.secure.member import masked_body, read_masked
 from fedloom.engines.secure.sums import Kinds, Sums, unflat
-from fedloom.errors import WireError
+from fedloom.errors import FederationError, UnopenedError, WireError
 from fedloom.protocol import Ask, Cohort
 
 Tree = Any
+_LONGEST_CARD = 8192  # bytes; keys, a certificate and a signature take about 1.8 kB
 _LONGEST_ENTRY = 2048  # bytes; a sealed pair of shares takes about 700
+_PATIENCE = 3  # rounds lost in a row, after which a person should look
 
 
 class SecureHub(Hub):
-    """A hub whose exchanges are secure sums. Four messages go to and fro in the place of one."""
+    """A hub whose exchanges are secure sums. Five messages go to and fro in the place of one."""
 
     sums: dict[str, tuple[Kinds, ...]]  # which sums each exchange needs; set before the opening
+    _lost = 0  # rounds in a row
+    _shown: Tree = ()  # by the last round that was not lost
+
+    def open(self) -> None:
+        """The exchanges before the first round, without which there is none."""
+        try:
+            super().open()
+        except UnopenedError as error:
+            raise FederationError(
+                f"the exchanges before the first round are lost: {error}. Submit the run anew, "
+                f"without --resume."
+            ) from error
+
+    def step(self) -> Tree:
+        """One round; a lost one counts, and changes nothing."""
+        try:
+            self._shown, self._lost = super().step(), 0
+        except UnopenedError as error:
+            self.round += 1
+            self._lost += 1
+            self.report(
+                f"round {self.round} is lost: {error}. The model and all states stay as they were."
+            )
+            if self._lost == _PATIENCE:
+                raise FederationError(
+                    f"{_PATIENCE} rounds in a row are lost; the last one because {error}. See the "
+                    f"notes and the sites' logs, mend that, then go on with --resume."
+                ) from error
+        return self._shown
 
     def _exchange(
         self, request: Ask, expected: Expected, round: int, exchange: int, ages: dict[int, Tag]
@@ -34,9 +71,15 @@ class SecureHub(Hub):
         present = np.asarray(request.to.present) & bool(request.when)
         letters = self.letters(request, present, round, exchange, ages)
         kinds = self.sums["opening" if round == 0 else "round"][exchange - 1]
-        numbers = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(expected.reply))
-        arrived, total = self._sum(letters, wire.encode(request.message), numbers * len(kinds))
-        self.check_complete(letters, arrived)
+        count = len(kinds) * sum(int(np.prod(v.shape)) for v in jax.tree.leaves(expected.reply))
+        arrived: list[int] = []
+        total = np.zeros(count)
+        if letters:  # else the method asks nobody this time
+            arrived, total = self._sum(letters, wire.encode(request.message), count)
+        try:
+            self.check_complete(letters, arrived)
+        except FederationError as error:
+            raise UnopenedError(str(error)) from error
         ages |= dict.fromkeys(arrived, (round, exchange))
         parts = unflat(total, kinds, expected.reply)
         present = present & np.isin(ids, arrived)
@@ -51,60 +94,63 @@ class SecureHub(Hub):
     def _sum(
         self, letters: dict[int, Letter], message: bytes, count: int
     ) -> tuple[list[int], np.ndarray]:
-        """Who took part, and the sum of what they sent; nobody and zero where too many left."""
-        nothing: tuple[list[int], np.ndarray] = ([], np.zeros(count))
-        keys = self._phase("keys", letters, dict.fromkeys(letters, b""), _read_keys)
-        if len(keys) < 3:
-            return nothing
-        needed = threshold(len(keys))
-        text = json.dumps({id: key.hex() for id, key in keys.items()}).encode()
+        """Who took part, and the sum of what they sent; raises where it cannot be opened."""
+        cards = self._phase("keys", letters, dict.fromkeys(letters, b""), _read_card)
+        _check_enough(cards, LEAST, "sent their keys")
+        needed = threshold(len(cards))
         boxes = self._phase(
             "shares",
             letters,
-            dict.fromkeys(keys, text),
-            lambda id, data: _read_table(data, keys.keys() - {id}, str),
+            dict.fromkeys(cards, json.dumps(cards).encode()),
+            lambda id, data: _read_table(data, cards.keys() - {id}, str),
         )
+        _check_enough(boxes, needed, "shared their seeds")
         bodies = {
             id: masked_body({u: box[id] for u, box in boxes.items() if u != id}, message)
             for id in boxes
         }
-        if len(boxes) < needed:
-            return nothing
         masked = self._phase("masked", letters, bodies, lambda _, data: read_masked(data, count))
-        if len(masked) < needed:
-            return nothing
+        _check_enough(masked, needed, "sent their part")
         arrived = json.dumps({"arrived": sorted(masked)}).encode()
+        signed = self._phase("agree", letters, dict.fromkeys(masked, arrived), _read_signature)
+        _check_enough(signed, needed, "agreed to the sum")
+        signatures = json.dumps({"signatures": signed}).encode()
         shares = self._phase(
             "unmask",
             letters,
-            dict.fromkeys(masked, arrived),
+            dict.fromkeys(signed, signatures),
             lambda _, data: _read_table(data, boxes.keys(), int),
         )
-        if len(shares) < needed:
-            return nothing
+        _check_enough(shares, needed, "opened it")
         total = np.zeros(count, np.uint64)
         for data in masked.values():
             total = total + data
+        purpose = masks.masking(message)
+        keys = {id: bytes.fromhex(card[0])[: masks.LENGTH] for id, card in cards.items()}
         try:
             for id in boxes:
                 secret = shamir.join({u: told[id] for u, told in shares.items()}, masks.LENGTH)
                 if id in masked:
                     total = total - masks.mask(secret, count)
                 else:
-                    total = total - self._stray(id, secret, keys, list(masked), count)
+                    total = total - self._stray(id, secret, keys, list(masked), purpose, count)
         except (OverflowError, ValueError):
-            self.report("a secure sum cannot be opened: shares do not fit together")
-            return nothing
+            raise UnopenedError("shares of a secure sum do not fit together") from None
         return sorted(masked), from_ring(total)
 
     @staticmethod
     def _stray(
-        lost: int, secret: bytes, keys: dict[int, bytes], there: list[int], count: int
+        lost: int,
+        secret: bytes,
+        keys: dict[int, bytes],
+        there: list[int],
+        purpose: str,
+        count: int,
     ) -> np.ndarray:
         """The masks that those who are there share with one who is not."""
         total = np.zeros(count, np.uint64)
         for id in there:
-            grown = masks.mask(masks.agree(secret, keys[id][: masks.LENGTH], "mask"), count)
+            grown = masks.mask(masks.agree(secret, keys[id], purpose), count)
             total = total + grown if lost > id else total - grown
         return total
 
@@ -130,10 +176,25 @@ class SecureHub(Hub):
         return answers
 
 
-def _read_keys(id: int, data: bytes) -> bytes:
-    if len(data) != 2 * masks.LENGTH:
-        raise WireError(f"its keys have {len(data)} bytes in the place of {2 * masks.LENGTH}")
-    return data
+def _check_enough(there: Collection[int], needed: int, what: str) -> None:
+    if len(there) < needed:
+        raise UnopenedError(f"{len(there)} sites {what}, and a secure sum needs {needed}")
+
+
+def _read_card(id: int, data: bytes) -> list[Any]:
+    """A site's keys, how many it wants in a sum, certificate, signature: for sites to check."""
+    card = json.loads(data) if len(data) <= _LONGEST_CARD else None
+    if not isinstance(card, list) or [type(part) for part in card] != [str, int, str, str]:
+        raise WireError("its keys do not come with a certificate and a signature")
+    if len(bytes.fromhex(card[0])) != 2 * masks.LENGTH:
+        raise WireError("its keys are too long or too short")
+    return card
+
+
+def _read_signature(id: int, data: bytes) -> str:
+    if not 0 < len(data) <= _LONGEST_ENTRY:
+        raise WireError(f"its signature has {len(data)} bytes")
+    return data.hex()
 
 
 def _read_table(data: bytes, ids: Iterable[int], kind: type) -> dict[int, Any]:
