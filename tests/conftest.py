@@ -13,7 +13,7 @@ import pytest
 # Tests compile thousands of tiny programs; keeping them on disk makes the second run quick.
 os.environ.setdefault("FEDLOOM_CACHE", str(Path(__file__).parent / ".cache"))
 # Compiling takes most of a test run's time, and tiny programs gain nothing from optimisation. XLA
-# ends the process where it does not know a flag, so each version gets those that it takes.
+# ends the process where it does not know a flag, so a version gets those that it is known to take.
 _FLAGS = {
     "0.10": " --xla_cpu_use_fusion_emitters=false",  # halves the time; later versions have no other
     "0.12": "",
