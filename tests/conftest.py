@@ -29,7 +29,7 @@ if _VERSION in _FLAGS:
     )
 # A job in the background of a shell ignores Ctrl-C, and tests of Ctrl-C would with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-_MUCH_MEMORY = 1_100_000_000  # bytes; a test may add most of another GB, and a worker has 2 GB
+_MUCH_MEMORY = 950_000_000  # bytes; a test may add most of another GB, and a worker has 2 GB
 _SMALL = {"laws": 1, "core": 2, "data": 3}  # folders with groups of a few seconds each
 _peaks = pytest.StashKey[list[int]]()  # the most that each worker held
 

@@ -66,7 +66,8 @@ def quped(task, networks):
     return personal.quped(
         networks, Draws(networks, doctor.BATCH), np.asarray(hub.model),
         [first[i].model for i in range(4)], centres, levels, lr=0.3, common_lr=0.3, lp=0.4, steps=3,
-        rounds=ROUNDS, cohort=3, passes=lambda i, steps: steps // -(-len(networks.y[i]) // 4),
+        decay=1.0, rounds=ROUNDS, cohort=3,
+        passes=lambda i, steps: steps // -(-len(networks.y[i]) // 4),
     )[0]  # fmt: skip
 
 

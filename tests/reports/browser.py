@@ -1,8 +1,8 @@
 """A browser for the tests of the page: one that is installed, or one that a registry brings.
 
-On x86-64 Linux that is the npm package @sparticuz/chromium: Chromium's headless shell, with the
-libraries and fonts that a bare machine lacks. It needs neither root nor npm: the archive is checked
-against its hash and unpacked by the Node.js inside playwright. Elsewhere playwright gets its own.
+On x86-64 Linux with npm that is the package @sparticuz/chromium: Chromium's headless shell, with
+the libraries and fonts that a bare machine lacks. It needs no root: the archive is checked against
+its hash and unpacked by the Node.js inside playwright. Elsewhere playwright gets its own.
 """
 
 import base64
@@ -15,14 +15,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import urllib.request
 from pathlib import Path
 
 VERSION = "153.0.0"
 SHA512 = "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="
-REGISTRY = os.environ.get("npm_config_registry", "https://registry.npmjs.org").rstrip("/")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "msedge")
-PATIENCE = 20  # seconds without a byte, after which there is no registry
+PATIENCE = 300  # seconds for a download
 _INFLATE = """
 const { readFileSync, writeFileSync } = require("fs");
 for (const path of process.argv.slice(1))
@@ -47,28 +45,36 @@ def launching(driver: Path, own: Path) -> dict:
     if own.exists():
         return {}
     try:
-        if sys.platform == "linux" and platform.machine() == "x86_64":
-            return _from_npm(driver)
+        npm = shutil.which("npm")
+        if npm and sys.platform == "linux" and platform.machine() == "x86_64":
+            return _from_npm(npm, driver)
         command = [sys.executable, "-m", "playwright", "install", "chromium"]
-        subprocess.run(command, check=True, capture_output=True, timeout=15 * PATIENCE)
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
         return {}
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise LookupError(f"none is installed, nor could one be downloaded: {error}") from None
 
 
-def _from_npm(driver: Path) -> dict:
+def _from_npm(npm: str, driver: Path) -> dict:
     folder = Path(__file__).parents[1] / ".cache" / f"chromium-{VERSION}"
     if not folder.exists():
-        address = f"{REGISTRY}/@sparticuz/chromium/-/chromium-{VERSION}.tgz"
-        with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
-            archive = answer.read()
-        if base64.b64encode(hashlib.sha512(archive).digest()).decode() != SHA512:
-            raise ValueError(f"{address} is not the file that was expected")
         folder.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+            command = [npm, "pack", f"@sparticuz/chromium@{VERSION}", "--silent"]
+            subprocess.run(command, cwd=place, check=True, capture_output=True, timeout=PATIENCE)
+            (file,) = Path(place).glob("*.tgz")
+            archive = file.read_bytes()
+            if base64.b64encode(hashlib.sha512(archive).digest()).decode() != SHA512:
+                raise ValueError(f"{file.name} is not the file that was expected")
             unpacked = _unpacked(archive, Path(place), driver)
             (unpacked / "fonts.conf").write_text(_FONTS.format(folder / "fonts"))
-            unpacked.rename(folder)  # at once, so that an interrupted run leaves nothing half done
+            try:
+                unpacked.rename(
+                    folder
+                )  # at once, so that an interrupted run leaves nothing half done
+            except OSError:
+                if not folder.exists():  # else another process was quicker
+                    raise
     files = {"LD_LIBRARY_PATH": folder / "lib", "FONTCONFIG_FILE": folder / "fonts.conf"}
     env = {**os.environ, **{name: str(path) for name, path in files.items()}}
     return {"executable_path": str(folder / "chromium"), "env": env}
@@ -80,7 +86,7 @@ def _unpacked(archive: bytes, place: Path, driver: Path) -> Path:
         package.extractall(place, filter="data")
     folder = place / "package" / "bin"
     parts = sorted(folder.glob("*.br"))
-    subprocess.run([driver / "node", "-e", _INFLATE, *parts], check=True, timeout=15 * PATIENCE)
+    subprocess.run([driver / "node", "-e", _INFLATE, *parts], check=True, timeout=PATIENCE)
     for part in parts:
         part.unlink()
     for part in folder.glob("*.tar"):

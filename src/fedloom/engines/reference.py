@@ -11,10 +11,11 @@ direction, the solver starts once more from a point in that direction, and comes
 regulariser leaves it no other place.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,14 +39,20 @@ _SAME = 1e-5  # relative distance up to which two solutions are one
 _PLAN = Plan(None, None)
 
 
-class Reference(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Reference:
     """A solution of the whole problem."""
 
     model: Tree  # arrays in the structure that the problem gives them
     vector: np.ndarray
     value: float  # of the objective
     residual: float  # |w - prox_g(w - grad)|, largest entry
-    unique: bool  # False: there are others with the same value, so a distance to it says little
+    _comes_back: Callable[[], bool] = dataclasses.field(repr=False)
+
+    @functools.cached_property
+    def unique(self) -> bool:
+        """Whether it is the only one, found out when asked; to one of many, a distance misleads."""
+        return self._comes_back()
 
 
 def reference(
@@ -83,9 +90,13 @@ def reference(
                 f"tolerance {tolerance:.2g}. Add l2 to the problem, or raise the tolerance."
             )
         arrays = jax.tree.map(np.asarray, federation.fed.layout.unravel(w))
-        flat = _flat_direction(federation, w, dual)
-        unique = flat is None or _same(w, solve(w + flat)[0])
-        return Reference(arrays, np.asarray(w), float(value), residual, unique)
+
+    def comes_back() -> bool:
+        with jax.enable_x64(True):
+            flat = _flat_direction(federation, w, dual)
+            return flat is None or _same(w, solve(w + flat)[0])
+
+    return Reference(arrays, np.asarray(w), float(value), residual, comes_back)
 
 
 def _flat_direction(federation: Federation, w: Array, dual: str) -> np.ndarray | None:
