@@ -68,10 +68,8 @@ def _from_npm(npm: str, driver: Path) -> dict:
                 raise ValueError(f"{file.name} is not the file that was expected")
             unpacked = _unpacked(archive, Path(place), driver)
             (unpacked / "fonts.conf").write_text(_FONTS.format(folder / "fonts"))
-            try:
-                unpacked.rename(
-                    folder
-                )  # at once, so that an interrupted run leaves nothing half done
+            try:  # at once, so that an interrupted run leaves nothing half done
+                unpacked.rename(folder)
             except OSError:
                 if not folder.exists():  # else another process was quicker
                     raise
