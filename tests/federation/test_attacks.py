@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from federation.harness import federation, settings
+from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.desk import Desk
+from fedloom.engines.flare.job import job_of
 from fedloom.errors import FederationError, RefusedError
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
@@ -123,6 +125,45 @@ def test_metrics_are_taken_in_the_rounds_of_the_settings_and_once(noisy):
         wrong = json.dumps(json.loads(facts) | {"round": round})
         with pytest.raises(RefusedError, match="metrics are taken every 1 rounds up to round 2"):
             desk.call(verb, wrong, body)
+
+
+def test_where_the_owner_forbids_metrics_the_run_goes_on_and_none_can_be_had(tmp_path):
+    chosen = settings(algorithm=FEDAVG, run={"rounds": 1, "eval_every": 1, "metrics": []})
+    conductor, wires = federation(tmp_path, chosen, metrics=False)
+    asked = []
+    wires["berlin"].before = lambda verb, facts: asked.append((verb, facts))
+    result = conductor.run()
+    assert result.status == "done" and "loss" not in result.final
+    verb, facts = next(call for call in asked if call[0] == "measure")
+    with pytest.raises(RefusedError, match="lets no metrics leave"):
+        wires["berlin"].desk.call(verb, facts, b"")
+
+
+def test_metrics_that_the_settings_do_not_name_cannot_be_had(tmp_path):
+    run = {"rounds": 1, "eval_every": 1, "metrics": ["accuracy"]}
+    _, wires = federation(tmp_path, settings(algorithm=FEDAVG, run=run))
+    line, told = wires["berlin"], []
+    answer = line.desk.call
+
+    def greedy(verb, facts, body):
+        if verb == "measure":
+            facts = json.dumps(json.loads(facts) | {"metrics": ["accuracy", "loss"], "value": True})
+        given = answer(verb, facts, body)
+        if verb == "measure":
+            told.append(json.loads(given[0]))
+        return given
+
+    line.desk.call = greedy
+    Conductor(job_of(settings(algorithm=FEDAVG, run=run), "a-run"), wires, tmp_path / "s").run()
+    assert told and all(set(facts) == {"accuracy", "scored"} for facts in told)
+
+
+def test_rounds_long_gone_are_not_answered_again(noisy):
+    kit, calls = noisy
+    desk = resumed(kit, calls)
+    verb, facts, body, _ = of(calls, "measure", 0)
+    with pytest.raises(RefusedError, match="round 0 is asked for too late"):
+        desk.call(verb, facts, body)
 
 
 def test_metrics_leave_as_coarse_as_the_owner_says(tmp_path):

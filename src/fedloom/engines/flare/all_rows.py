@@ -68,8 +68,7 @@ class AllRows:
     ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
         """Ask every site how the model does there: the metrics, and those of each site."""
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
-        facts = {"metrics": wanted.of_clients, "value": "objective" in wanted.of_the_whole}
-        answers = sites.ask_each(about_states(hub, "measure", facts, wire.encode(model)))
+        answers = sites.ask_each(about_states(hub, "measure", body=wire.encode(model)))
         sites.check_quorum()
         there = [None if isinstance(a, SiteError) else a for a in answers.values()]
         told = [{} if answer is None else json.loads(answer[0]) for answer in there]
@@ -82,7 +81,7 @@ class AllRows:
         row: dict[str, float] = {}
         for name, metric in wanted.at(self.settings.problem).items():
             row |= evaluation.spread(name, table[name], metric.larger_is_better)
-        if facts["value"]:
+        if "objective" in wanted.of_the_whole:
             mean = float(np.asarray(hub.fed.weights, float) @ column("value"))
             row["objective"] = mean + float(hub.fed.regularisation(jnp.asarray(model)))
         if "sparsity" in wanted.of_the_whole:

@@ -1,14 +1,14 @@
 """What a site has answered in a run: the same question gets the same answer, another one none.
 
 A server that could ask once more, with another model or with the same one, would learn from the
-difference what noise hides, or average the noise away. Places that were answered are therefore kept
-in the site's kit, so that neither a restart of the site nor one of the server forgets them. The
-answers themselves are kept as long as an honest server may ask for them again: those of the running
-round and of the one before.
+difference what noise hides, or average the noise away. What was answered is therefore kept in the
+site's kit, so that neither a restart of the site nor one of the server forgets it. An honest server
+goes back by one round at most: answers of older rounds are deleted, and nobody gets new ones.
 """
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fedloom.checksums import digest, read_json, unchanged, write_json
 from fedloom.errors import RefusedError
@@ -23,7 +23,10 @@ class Answers:
     def __init__(self, folder: Path):
         self.folder = folder
         index = folder / _INDEX
-        known = read_json(index) if index.exists() else {"places": {}}
+        known: dict[str, Any] = {"first": 0, "places": {}}
+        if index.exists():
+            known = read_json(index)
+        self._first: int = known["first"]  # the oldest round that is still answered
         self._places: dict[str, list[str]] = known["places"]  # digests of question and answer
 
     def to(self, round: int, what: str, question: bytes, answer: Callable[[], bytes]) -> bytes:
@@ -31,12 +34,16 @@ class Answers:
         place = f"{round}-{what}"
         asked = digest(question)
         file = self.folder / f"{place}.answer"
+        if round < self._first:
+            raise RefusedError(
+                f"{what} of round {round} is asked for too late. Go on with the next round."
+            )
         if place not in self._places:
             given = answer()
+            self._forget_before(round - 1)
             self._places[place] = [asked, digest(given)]
             write_bytes(file, given)
-            write_json(self.folder / _INDEX, {"places": self._places})
-            self._forget_before(round - 1)
+            write_json(self.folder / _INDEX, {"first": self._first, "places": self._places})
             return given
         before, given_then = self._places[place]
         if before != asked:
@@ -44,13 +51,10 @@ class Answers:
                 f"{what} of round {round} was asked otherwise before, and two answers would tell "
                 f"more than one. Go on with the next round."
             )
-        if not file.exists():
-            raise RefusedError(
-                f"{what} of round {round} was answered long ago. Go on with the next round."
-            )
         return unchanged(file, given_then)
 
     def _forget_before(self, round: int) -> None:
-        for file in self.folder.glob("*.answer"):
-            if int(file.name.partition("-")[0]) < round:
-                file.unlink(missing_ok=True)
+        self._first = max(self._first, round)
+        for place in [place for place in self._places if int(place.partition("-")[0]) < round]:
+            del self._places[place]
+            (self.folder / f"{place}.answer").unlink(missing_ok=True)

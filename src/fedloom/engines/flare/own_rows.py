@@ -105,9 +105,10 @@ class OwnRows:
         model, state = _handed(site, fed, facts, body)
         federation = Federation(fed, (site.group,))
         # The settings decide, which this site has agreed to, and not the hub's question.
-        ranked = ("auc",) if "auc" in (self.settings.run.metrics or ()) else ()
-        wanted = Wanted(tuple(facts["metrics"]), ranked, ())
-        value = facts["value"] and "objective" in (self.settings.run.metrics or ())
+        chosen = evaluation.choose(self.settings.run.metrics, self.settings.problem, False)
+        ranked = ("auc",) if "auc" in chosen.of_the_whole else ()
+        wanted = chosen._replace(of_the_whole=ranked)
+        value = "objective" in chosen.of_the_whole
         raw = to_host(_measured(site.algorithm, federation, model, state, wanted, value))
         scores = _by_class(raw.pop("scores"), raw.pop("labels")) if ranked else ()
         sizes = (site.group.test or site.group.train).sizes

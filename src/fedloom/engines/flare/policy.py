@@ -122,7 +122,9 @@ class Policy:
             )
 
     def check_metrics(self, run: RunSettings, round: object) -> None:
-        """Refuse to take metrics in another round than the settings say."""
+        """Refuse to take metrics where the owner forbids it, or in a round that is not due."""
+        if not self.metrics:
+            raise RefusedError("this site's policy lets no metrics leave.")
         due = isinstance(round, int) and 0 <= round <= run.rounds
         if not due or (round % run.eval_every and round != run.rounds):  # type: ignore[operator]
             raise RefusedError(
