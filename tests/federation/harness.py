@@ -4,6 +4,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
 from federation.authority import certify
 from fedloom.algorithms.catalogue import CATALOGUE
@@ -14,6 +15,7 @@ from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import job_of
 from fedloom.engines.flare.policy import policy_text, set_data
 from fedloom.engines.flare.sites import SiteError
+from fedloom.errors import FederationError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import parse
@@ -107,6 +109,13 @@ class Wire:
             raise SiteError(type(error).__name__, str(error)) from error
         self.after(verb, facts)
         return answer
+
+
+def refused(conductor, complaint):
+    """Run to the end that sites bring about, and find why in what they said."""
+    with pytest.raises(FederationError):
+        conductor.run()
+    assert any(complaint in note for note in conductor.notes), conductor.notes
 
 
 def restarted(wires):
