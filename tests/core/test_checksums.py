@@ -13,7 +13,7 @@ import fedloom as fl
 from fedloom.checksums import BLANK, read_json, seal, unseal, write_json
 from fedloom.engines import array_files, checkpoint
 from fedloom.engines.flare import checkpoint as server
-from fedloom.engines.flare.policy import set_data
+from fedloom.engines.flare.policy_file import set_data
 from fedloom.engines.flare.shelf import Folder
 from fedloom.errors import DataError, MissingDataError
 from fedloom.files import make_private, write_file, write_folder, write_text

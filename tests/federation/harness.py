@@ -13,7 +13,7 @@ from fedloom.engines.flare import trial
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import job_of
-from fedloom.engines.flare.policy import policy_text, set_data
+from fedloom.engines.flare.policy_file import policy_text, set_data
 from fedloom.engines.flare.sites import SiteError
 from fedloom.errors import FederationError
 from fedloom.experiments import building
@@ -23,7 +23,12 @@ from fedloom.experiments.settings import parse
 NAMES = ("berlin", "lyon", "torino")
 MORE = (*NAMES, "utrecht", "wien")
 ALGORITHM = {"key": "scaffold", "lr": 0.2, "local_steps": 3}
-SMALL = {"min_sites": 1, "min_rows": 1, "min_batch": 1}  # what policies of tiny sites must allow
+SMALL = {
+    "min_sites": 1,
+    "min_rows": 1,
+    "min_batch": 1,
+    "least_count": 1,
+}  # what policies of tiny sites must allow
 RUN = {"rounds": 6, "batch_size": 4, "eval_every": 3}
 
 
@@ -73,7 +78,11 @@ def same_to_rounding(model, other):
 
 def policies(folder: Path, held, **policy) -> list[Path]:
     """A kit folder for each client, with its rows and its policy."""
-    allowed = {"methods": ["scaffold", "fedavg"], "problems": ["logistic"], **SMALL, **policy}
+    named = {"features": ["x0", "x1", "x2"], "labels": {trial.LABEL: [0, 1]}}
+    allowed = {
+        **{"methods": ["scaffold", "fedavg"], "problems": ["logistic"], **SMALL, **named},
+        **policy,
+    }
     kits = []
     for i, name in enumerate(held.names):
         kit = folder / name

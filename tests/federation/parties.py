@@ -7,7 +7,7 @@ from federation.authority import certify
 from federation.harness import Wire, restarted
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.job import job_of
-from fedloom.engines.flare.policy import policy_text, set_data
+from fedloom.engines.flare.policy_file import policy_text, set_data, set_policy
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import parse
 from fedloom.preparation import PartyFiles
@@ -15,7 +15,12 @@ from fedloom.preparation import PartyFiles
 NAMES = ("laboratory", "clinic", "insurer")
 ALGORITHM = {"key": "egvfl", "beta_trick": True}
 DATA = {"id": "who", "label": "ill", "join": "plain", "test_fraction": 0.2}
-ALLOWED = {"methods": ["egvfl"], "problems": ["vertical"], "plain_ids": True}
+OWN = {"id": "who", "labels": {"ill": ["no", "yes"]}}
+FEATURES = ["marker", "ward", "age", "income", "claims"]
+ALLOWED = {
+    **{"methods": ["egvfl"], "problems": ["vertical"], "plain_ids": True},
+    **{"features": FEATURES, **OWN},
+}
 
 
 def write_files(folder):
@@ -73,4 +78,5 @@ def federation(folder, chosen, *, run="a-run", resume=False, wires=None, labels=
         if labels:
             (folder / "server").mkdir()
             set_data(folder / "server", files / "laboratory.parquet")
+            set_policy(folder / "server", **OWN)
     return Conductor(job_of(chosen, run, resume), restarted(wires), folder / "server"), wires

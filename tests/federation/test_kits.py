@@ -7,7 +7,8 @@ import pytest
 
 from fedloom.cli.main import main
 from fedloom.engines.flare.kits import open_kit
-from fedloom.engines.flare.policy import Policy, read_policy, set_data
+from fedloom.engines.flare.policy import Policy
+from fedloom.engines.flare.policy_file import read_policy, set_data
 from fedloom.engines.flare.processes import settle
 from fedloom.engines.secure.identity import Identity
 from fedloom.errors import FederationError, ParameterError, RefusedError, SettingsError

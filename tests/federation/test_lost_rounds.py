@@ -218,7 +218,7 @@ def test_a_site_knows_how_many_rows_it_has(tmp_path):
     lying(wires["lyon"], lambda told: told["counts"][1].__setitem__(0, 1000))
     result = conductor.run()
     assert result.final["sites"] == 3
-    assert any("lyon does not take part: this site has the rows" in n for n in conductor.notes)
+    assert any("lyon does not take part: this site is told that it has other rows than it has told" in n for n in conductor.notes)
 
 
 def test_counts_that_are_told_to_one_site_only_are_found_out(tmp_path):

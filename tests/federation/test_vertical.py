@@ -176,14 +176,15 @@ def test_a_label_table_that_has_changed_is_found_out(tmp_path):
 
 REFUSALS = {
     "plain ids": ({"plain_ids": False}, {}, "lets no ids leave in plain"),
-    "a column": ({"columns": ["who", "age"]}, {}, "the job wants"),
+    "a column": ({"features": ["age"]}, {}, "the job wants"),
     "a quorum": ({}, {"federation": {"min_sites": 2}}, "federation.min_sites must be left out"),
     "a hidden metric": (
         {},
         {"federation": {"secure_aggregation": True}, "algorithm": {"key": "egvfl", "step": 0.1}},
         "metric 'objective' needs what secure aggregation hides",
     ),
-    "an id": ({}, {"data": {"id": "name"}}, "must have the column 'name'; it has who, marker"),
+    "an id": ({}, {"data": {"id": "name"}}, "allows the id who; the job wants 'name'"),
+    "a label": ({}, {"data": {"label": "ward"}}, "allows the labels ill; the job wants 'ward'"),
 }
 
 

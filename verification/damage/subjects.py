@@ -13,7 +13,7 @@ from fedloom.cli.main import main
 from fedloom.engines import checkpoint
 from fedloom.engines.flare import checkpoint as server
 from fedloom.engines.flare.kits import Kit, open_kit
-from fedloom.engines.flare.policy import read_policy
+from fedloom.engines.flare.policy_file import read_policy
 from fedloom.engines.flare.shelf import Folder
 from fedloom.engines.flare.watching import Record
 from fedloom.errors import StaleStateError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.engines.flare.kits import Kit, open_kit
-from fedloom.engines.flare.policy import read_policy, set_data
+from fedloom.engines.flare.policy_file import read_policy, set_data
 from fedloom.engines.flare.processes import CONSOLE, start, stop
 from fedloom.errors import FederationError, MissingDataError
 

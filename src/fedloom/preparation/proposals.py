@@ -38,8 +38,8 @@ class Schema:
         return {name: listed for name, listed in self.columns.items() if listed is not None}
 
 
-def propose(site: SiteTable, reading: Reading) -> str:
-    """What a site says of its table."""
+def propose(site: SiteTable, reading: Reading, least: int = 1) -> str:
+    """What a site says of its table; words that fewer than `least` rows hold are not told."""
     columns: dict[str, dict[str, Any]] = {}
     for name in site.features(reading):
         series = site.train[name]
@@ -49,7 +49,7 @@ def propose(site: SiteTable, reading: Reading) -> str:
             if name not in reading.categorical:
                 tables.check_no_key(site.source, series)
             columns[name]["words"] = tables.words_in(
-                site.source, series, "Add it to ignore, or to numeric."
+                site.source, series, "Add it to ignore, or to numeric.", least
             )
         elif kind == NUMBER:
             tables.numbers(site.source, series)  # raises where the file lies

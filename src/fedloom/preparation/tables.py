@@ -139,9 +139,11 @@ def check_no_key(source: str, series: "pl.Series") -> None:
         )
 
 
-def words_in(source: str, series: "pl.Series", remedy: str) -> list[str]:
-    """The words that occur in a column, sorted."""
-    found = words(series).drop_nulls().unique().sort().to_list()
+def words_in(source: str, series: "pl.Series", remedy: str, least: int = 1) -> list[str]:
+    """The words that at least so many rows of a column hold, sorted."""
+    values = words(series).drop_nulls()
+    counted = values.value_counts(name="rows")
+    found = counted.filter(counted["rows"] >= least)[series.name].sort().to_list()
     if len(found) > MOST_WORDS:
         raise DataError(
             f"{source}: a column of words must have at most {MOST_WORDS} different ones; "

@@ -5,7 +5,6 @@ it tells all parties the ids in common, in the order of the rows.
 """
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,14 @@ from fedloom.data.intersection import Asking
 from fedloom.data.parties import Parties
 from fedloom.engines import joint, shares, wire
 from fedloom.engines.evaluation import Wanted
+from fedloom.engines.flare import claims
 from fedloom.engines.flare.own_columns import joining_of
-from fedloom.engines.flare.policy import POLICY, read_policy
+from fedloom.engines.flare.policy import POLICY
+from fedloom.engines.flare.policy_file import read_policy
 from fedloom.engines.flare.roster import PartyRoster, packed, unpacked
 from fedloom.engines.flare.sites import SiteError, Sites, about_states
 from fedloom.engines.hub import Hub
-from fedloom.errors import DataError, FederationError
+from fedloom.errors import FederationError, WireError
 from fedloom.experiments.settings import Settings
 from fedloom.preparation.joining import labels_of
 
@@ -59,16 +60,22 @@ class AllColumns:
             )
         policy = read_policy(home)
         self.frame = read_frame(Path(policy.data_of(home)))
-        policy.check_columns([self.joining.id, self.joining.label])
+        policy.check_id(self.joining.id)
+        policy.check_label(self.joining.label)
+        self.policy = policy
         for column in (self.joining.id, self.joining.label):
             if column not in self.frame.columns:
-                raise DataError(
+                raise FederationError(
                     f"the label party's table must have the column {column!r}; it has "
                     f"{', '.join(self.frame.columns)}. Start the server with --data."
                 )
         self.own = texts("the label party", self.frame[self.joining.id].to_list())
         self.about: Facts = {}
         self.found: list[str] = []
+
+    def read_hello(self, text: str) -> Facts:
+        """How many people a party knows."""
+        return claims.of_party(text)
 
     def settle(self, there: Mapping[str, Facts]) -> None:
         """Find the people in common, and who of them is held out."""
@@ -86,7 +93,7 @@ class AllColumns:
         dropped |= {name: facts["people"] - len(people) for name, facts in there.items()}
         facts = {"ids": people.tolist(), "report": joined_report(len(people), dropped)}
         write_json(self.people, facts)
-        classes = labels_of(self._labels(people), self.joining.regression)[1]
+        classes = self._labels(people)[1]
         numbers = (len(train), len(test), 0 if classes is None else len(classes))
         self.roster = PartyRoster(tuple(there), *numbers)
         self._read_people()
@@ -104,7 +111,7 @@ class AllColumns:
                 raise FederationError(f"{name} does not join: {answer}")
             facts, body = answer
             if private:
-                cut = json.loads(facts)["cut"]
+                cut = claims.number_of(facts, "cut", len(body))
                 found[name] = asking[name].found((body[:cut], body[cut:]))
             else:
                 found[name] = np.isin(self.own, unpacked(body))
@@ -129,6 +136,10 @@ class AllColumns:
         """What each party hears: who the others are, and the people in their order."""
         return self.roster._replace(widths=())._asdict(), packed(self.ids)
 
+    def read_begin(self, text: str) -> Facts:
+        """How many features a party has."""
+        return {"width": claims.number_of(text, "width", claims.MOST_FEATURES)}
+
     def complete(self, told: Mapping[str, Facts]) -> None:
         """Each party has answered with the number of its features."""
         names = self.roster.names
@@ -139,14 +150,18 @@ class AllColumns:
 
     def holders(self) -> Parties:
         """The parties, without their columns but with the labels."""
-        y, words = labels_of(self._labels(self.ids), self.joining.regression)
+        y, words = self._labels(self.ids)
         rows, bare = self.roster.rows, self.roster.bare()
         return dataclasses.replace(
             bare, y=y[:rows], labels=words, test_y=y[rows:] if self.roster.tested else None
         )
 
-    def _labels(self, people: np.ndarray) -> Any:
-        return self.frame[self.joining.label][places(self.own, people)]
+    def _labels(self, people: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Labels as numbers, and what classes are called, within the label party's own policy."""
+        column = self.frame[self.joining.label][places(self.own, people)]
+        y, words = labels_of(column, self.joining.regression)
+        self.policy.check_classes(self.joining.label, words)
+        return y, words
 
     def choose(self, metrics: Any) -> Wanted:
         """The metrics that a run asks for."""
@@ -183,8 +198,11 @@ class AllColumns:
         for name, answer in answers.items():
             if isinstance(answer, SiteError):
                 raise FederationError(f"{name} does not say how its share does: {answer}")
-            told.append(json.loads(answer[0]))
-            parts.append(wire.decode(answer[1], _parts(fed)))
+            try:
+                told.append(claims.metrics(answer[0]))
+                parts.append(wire.decode(answer[1], _parts(fed)))
+            except WireError as error:
+                raise FederationError(f"the metrics of {name} make no sense: {error}") from None
         fitted = shares.total([jnp.asarray(part["fitted"]) for part in parts])
         tested = None
         if fed.test_labels is not None:

@@ -1,7 +1,6 @@
 """The server of sites that hold rows: who they are, and what their metrics come to."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -11,11 +10,14 @@ import numpy as np
 from fedloom.data.clients import Clients
 from fedloom.engines import evaluation, wire
 from fedloom.engines.evaluation import Wanted
+from fedloom.engines.flare import claims
+from fedloom.engines.flare.claims import UnfitError
 from fedloom.engines.flare.roster import Roster, roster_of
 from fedloom.engines.flare.sites import SiteError, Sites, about_states
 from fedloom.engines.hub import Hub
-from fedloom.errors import FederationError
+from fedloom.errors import FederationError, FedloomError, WireError
 from fedloom.experiments.settings import Settings
+from fedloom.federation import know
 
 Tree = Any
 Facts = dict[str, Any]
@@ -29,9 +31,29 @@ class AllRows:
         self.about: Facts = {}  # what the result shall say of all this
         self.found: list[str] = []  # and what is told when it is found out
 
+    def read_hello(self, text: str) -> Facts:
+        """What a site says of itself; raises WireError where it makes no sense."""
+        return claims.of_rows(text)
+
     def settle(self, there: Mapping[str, Facts]) -> None:
-        """Who takes part."""
+        """Who takes part; raises UnfitError for a site that does not fit the others."""
         self.roster = roster_of(there)
+        self._check_labels()
+
+    def _check_labels(self) -> None:
+        """Where the problem has fewer classes than the sites, one that few sites have is odd."""
+        roster = self.roster
+        try:
+            know(self.settings.problem, roster.bare(), self.settings.run.options()["precision"])
+        except FedloomError:
+            having = (np.asarray(roster.counts) > 0).sum(0)
+            if roster.labels is None or having.min() == having.max():
+                raise
+            label = int(having.argmin())
+            odd = next(i for i, counts in enumerate(roster.counts) if counts[label])
+            raise UnfitError(
+                roster.names[odd], "it has a class that the problem does not know of."
+            ) from None
 
     def restore(self, known: Facts) -> None:
         """Who took part, after a restart."""
@@ -41,8 +63,12 @@ class AllRows:
         """What each site hears of the others."""
         return self.roster._asdict(), b""
 
+    def read_begin(self, text: str) -> Facts:
+        """What a site answers to it: nothing."""
+        return {}
+
     def complete(self, told: Mapping[str, Facts]) -> None:
-        """What the sites answered to it: nothing."""
+        """Everyone has heard of the others."""
 
     def holders(self) -> Clients:
         """The sites, as far as the server knows them."""
@@ -70,12 +96,18 @@ class AllRows:
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         answers = sites.ask_each(about_states(hub, "measure", body=wire.encode(model)))
         sites.check_quorum()
-        there = [None if isinstance(a, SiteError) else a for a in answers.values()]
-        told = [{} if answer is None else json.loads(answer[0]) for answer in there]
+        heard = {
+            name: answer for name, answer in answers.items() if not isinstance(answer, SiteError)
+        }
+        told: dict[str, dict[str, float]] = {}
+        for name, (text, _) in heard.items():
+            try:
+                told[name] = claims.metrics(text)
+            except WireError as error:
+                hub.report(f"the metrics of {name} are refused: {error}")
 
         def column(name: str) -> np.ndarray:
-            values = [facts.get(name) for facts in told]
-            return np.array([np.nan if value is None else value for value in values], float)
+            return np.array([told.get(site, {}).get(name, np.nan) for site in hub.names], float)
 
         table = {name: column(name) for name in wanted.of_clients}
         row: dict[str, float] = {}
@@ -87,7 +119,7 @@ class AllRows:
         if "sparsity" in wanted.of_the_whole:
             row["sparsity"] = float(np.mean(model == 0))
         if "auc" in wanted.of_the_whole:
-            row["auc"] = _pooled_auc([a for a in there if a is not None], model.dtype)
+            row["auc"] = _pooled_auc({name: heard[name] for name in told}, model.dtype, hub.report)
         return row, table
 
     def close(self, hub: Hub, sites: Sites) -> list[str]:
@@ -103,14 +135,21 @@ class AllRows:
         ]
 
 
-def _pooled_auc(answers: Sequence[tuple[str, bytes]], dtype: Any) -> float:
+def _pooled_auc(
+    answers: Mapping[str, tuple[str, bytes]], dtype: Any, report: Callable[[str], None]
+) -> float:
     """The AUC over the rows of all sites, from the scores of each class."""
     scores: list[np.ndarray] = []
     labels: list[np.ndarray] = []
-    for facts, body in answers:
-        counts = json.loads(facts)["scored"]
-        like = tuple(jax.ShapeDtypeStruct((count,), dtype) for count in counts)
-        for label, part in enumerate(wire.decode(body, like)):
+    for name, (facts, body) in answers.items():
+        try:
+            counts = claims.table(facts).get("scored") or (0, 0)
+            like = tuple(jax.ShapeDtypeStruct((count,), dtype) for count in counts)
+            parts = wire.decode(body, like)
+        except WireError as error:
+            report(f"the scores of {name} are refused: {error}")
+            continue
+        for label, part in enumerate(parts):
             scores.append(np.asarray(part))
             labels.append(np.full(len(part), label))
-    return evaluation.auc(np.concatenate(scores), np.concatenate(labels))
+    return evaluation.auc(np.concatenate(scores), np.concatenate(labels)) if scores else np.nan

@@ -15,7 +15,9 @@ from typing import Any
 import jax
 
 from fedloom.checksums import read_json, write_json
+from fedloom.engines.flare import claims
 from fedloom.engines.flare.all_rows import AllRows
+from fedloom.engines.flare.claims import UnfitError, of_most
 from fedloom.engines.flare.own_table import as_facts, bare_tables, files_of
 from fedloom.engines.flare.roster import Roster
 from fedloom.engines.flare.sites import SiteError, Sites
@@ -23,12 +25,13 @@ from fedloom.engines.hub import Hub
 from fedloom.engines.outlines import outline
 from fedloom.engines.result import to_host
 from fedloom.engines.schema import schema
-from fedloom.errors import FederationError
+from fedloom.errors import FederationError, WireError
 from fedloom.experiments.settings import Settings
 from fedloom.federation import know
 from fedloom.preparation import Preparation, fitting
 from fedloom.preparation.own_rows import TableProblem
 from fedloom.preparation.proposals import Schema, agree
+from fedloom.preparation.tables import EMPTY, NUMBER, WORD
 
 Facts = dict[str, Any]
 
@@ -49,11 +52,20 @@ class AllTables(AllRows):
         self.file = run / _FILE
         self.sites = sites
 
+    def read_hello(self, text: str) -> Facts:
+        """What a site says of its table."""
+        return claims.of_table(text)
+
     def settle(self, there: Mapping[str, Facts]) -> None:
-        """Agree on a schema, count and sum by it, and make the preparation of it."""
+        """Agree on a schema, count and sum by it, and make the preparation of it.
+
+        Raises UnfitError for a site that does not fit the others, or does not count as it should.
+        """
         names = tuple(there)
         reading = files_of(self.settings).reading
-        agreed = agree({name: there[name]["proposal"] for name in names}, reading)
+        proposals = {name: there[name]["proposal"] for name in names}
+        _check_alike(proposals)
+        agreed = agree(proposals, reading)
         reports = [there[name]["report"] for name in names]
         counts = self._get_ready(names, agreed, [report["rows"] for report in reports])
         hub, missing = self._counted(names, agreed, [report["rows"] for report in reports])
@@ -64,6 +76,7 @@ class AllTables(AllRows):
         features = len(self.preparation.features)
         tested = any(report["test rows"] for report in reports)
         self.roster = Roster(names, counts, (features,), agreed.classes, tested)
+        self._check_labels()
         self.found = [f"{features} features of {len(agreed.columns)} columns, prepared together"]
 
     def _get_ready(
@@ -75,16 +88,21 @@ class AllTables(AllRows):
             {name: ("meet", {"id": i, **facts}, b"") for i, name in enumerate(names)}
         )
         counts = []
-        for name, answer in answers.items():
+        classes = 1 if agreed.classes is None else len(agreed.classes)
+        for (name, answer), height in zip(answers.items(), rows, strict=True):
             if isinstance(answer, SiteError):
-                raise FederationError(f"{name} does not prepare its table: {answer}")
-            counts.append(tuple(json.loads(answer[0])["counts"]))
+                raise UnfitError(name, f"it does not prepare its table: {answer}")
+            try:
+                counts.append(claims.counts_of(answer[0], height, classes))
+            except WireError as error:
+                raise UnfitError(name, str(error)) from None
         return tuple(counts)
 
     def _counted(self, names: tuple[str, ...], agreed: Schema, rows: list[int]) -> tuple[Hub, Any]:
         """The counts and sums of all sites: a round of the method that takes them."""
         method, place = fitting.statistics_of(agreed), (TableProblem(), bare_tables(rows, agreed))
         self.sites.names = names  # a letter goes to a number
+        faults: list[tuple[str, str]] = []
         with jax.enable_x64(True):
             hub = Hub(
                 method,
@@ -92,8 +110,14 @@ class AllTables(AllRows):
                 schema(method, outline(*place, None, "float64")),
                 SimpleNamespace(send=lambda letters: self.sites.send(letters, "meet")),
                 names=names,
+                judge=lambda name, fault: None if fault is None else faults.append((name, fault)),
             )
-            missing = hub.step()
+            try:
+                missing = hub.step()
+            except FederationError:
+                if not faults:
+                    raise
+                raise UnfitError(*faults[0]) from None
         return hub, missing
 
     def restore(self, known: Facts) -> None:
@@ -109,6 +133,10 @@ class AllTables(AllRows):
         bare = dataclasses.replace(self.preparation, sites=[])
         return self.roster._asdict(), json.dumps(bare.as_dict()).encode()
 
+    def read_begin(self, text: str) -> Facts:
+        """What a site found in its test rows."""
+        return {"unknown": claims.unknown_words(text)}
+
     def complete(self, told: Mapping[str, Facts]) -> None:
         """Every site has encoded its rows, and says what it found in its test rows."""
         for report in self.preparation.sites:
@@ -117,3 +145,35 @@ class AllTables(AllRows):
         facts = self.preparation.as_dict()
         write_json(self.file, facts)
         self.about = {"preparation": facts}
+
+
+def _check_alike(proposals: Mapping[str, str]) -> None:
+    """Raise UnfitError for a site whose columns, or what they hold, are not those of most."""
+    said = {name: json.loads(text) for name, text in proposals.items()}
+    listed = {name: tuple(sorted(proposal["columns"])) for name, proposal in said.items()}
+    usual: Any = of_most(listed)
+    for name, own in listed.items():
+        odd = sorted(set(own) ^ set(usual))
+        if odd:
+            verb = "lacks" if odd[0] in usual else "has"
+            raise UnfitError(
+                name,
+                f"it {verb} the column {odd[0]!r}, unlike most sites. Add the column there, or add "
+                f"it to ignore in [data].",
+            )
+    for column in usual:
+        _check_kinds(column, {name: said[name]["columns"][column]["kind"] for name in said})
+    labels = {name: proposal["label"]["kind"] for name, proposal in said.items()}
+    _check_kinds("label", {n: WORD if kind == WORD else NUMBER for n, kind in labels.items()})
+
+
+def _check_kinds(column: str, kinds: Mapping[str, str]) -> None:
+    known = {name: kind for name, kind in kinds.items() if kind != EMPTY}
+    usual = of_most(known) if known else None
+    for name, kind in known.items():
+        if kind != usual:
+            raise UnfitError(
+                name,
+                f"its column {column!r} holds {kind}s, and that of most sites {usual}s. Correct "
+                f"the values, or add the column to categorical, numeric or ignore in [data].",
+            )

@@ -16,7 +16,7 @@ from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC, Job
 from fedloom.engines.flare.sites import Call, SiteError
-from fedloom.errors import FedloomError, RefusedError
+from fedloom.errors import FederationError, FedloomError, RefusedError
 
 _LINGER = 1.0  # seconds in which a follower may still see the last round
 log = logging.getLogger("fedloom")
@@ -39,8 +39,16 @@ class SiteSide:
             )
         with self._lock:
             if self._desk is None:
-                self._desk = Desk(Path(collab.workspace.get_root_dir()))
+                self._desk = _desk_of(Path(collab.workspace.get_root_dir()))
         return list(self._desk.call(verb, facts, body))
+
+
+def _desk_of(kit: Path) -> Desk:
+    try:
+        return Desk(kit)
+    except FedloomError as error:  # it names the policy's file, and quotes it
+        log.error("%s", error)
+        raise FederationError("its policy cannot be read; its own log says why.") from None
 
 
 class ServerSide:

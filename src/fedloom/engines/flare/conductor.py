@@ -6,7 +6,6 @@ which `SecureHub` sees to.
 """
 
 import functools
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,13 +22,13 @@ from fedloom.engines.block import State
 from fedloom.engines.flare.all_columns import AllColumns
 from fedloom.engines.flare.all_rows import AllRows
 from fedloom.engines.flare.all_tables import AllTables
+from fedloom.engines.flare.assembly import Assembly
 from fedloom.engines.flare.checkpoint import Progress, load, save
 from fedloom.engines.flare.job import Job
 from fedloom.engines.flare.sites import (
     PAUSE_SECONDS,
     STRIKES,
     Call,
-    SiteError,
     Sites,
     TooFewError,
 )
@@ -102,7 +101,8 @@ class Conductor:
             check_fit(self.settings.algorithm, self.settings.problem)
             self.all = self._of_all()
             saved = load(self.file) if self.job.resume else None
-            self._gather(saved.roster if saved else None)
+            quorum = self._quorum(len(saved.roster["names"])) if saved else None
+            Assembly(self.job, self.all, self.sites, self.note).gather(saved, quorum)
             self._make_hub()
             if saved:
                 self._restore(saved)
@@ -122,73 +122,6 @@ class Conductor:
         if "sites" in self.job.tables["data"]:
             return AllTables(self.settings, self.file.parent, self.sites)
         return AllRows(self.settings)
-
-    def _gather(self, known: Facts | None) -> None:
-        """Say hello to everyone; settle who takes part, or check that they still fit."""
-        answers = self.sites.ask_each({name: self._hello(name) for name in self.sites.names})
-        there: dict[str, Facts] = {}
-        for name, answer in answers.items():
-            if isinstance(answer, SiteError):
-                self._leave_out(name, answer)
-            else:
-                there[name] = json.loads(answer[0])
-        if known is not None:
-            self.all.restore(known)
-            self.sites.min_sites = self._quorum(len(self.all.roster.names))
-        else:
-            self._check_enough()
-            order = self.federation.sites or sorted(there)
-            try:
-                self.all.settle({name: there[name] for name in order if name in there})
-            except TooFewError as error:
-                raise FederationError(
-                    f"{error}, and the run has not begun yet. Submit it again."
-                ) from None
-            for text in self.all.found:
-                self.note(text)
-        self.sites.names = self.all.roster.names
-        away = {name: since for name, since in self.sites.lost.items() if name in self.sites.names}
-        self.sites.lost = away  # who never took part is not waited for
-        self.sites.greet = self._greet
-        self._begin(list(there))
-        if known is None:
-            self._check_enough()
-
-    def _check_enough(self) -> None:
-        """At the start nobody is worth waiting for: who is not there now has said no."""
-        if len(self.sites.live) < self.sites.min_sites:
-            raise FederationError(
-                f"{len(self.sites.live)} of {len(self.sites.calls)} sites take part, and the run "
-                f"needs {self.sites.min_sites}. {' '.join(self.notes)}"
-            )
-
-    def _begin(self, names: list[str]) -> None:
-        questions = {n: self._introduction(n) for n in names if n in self.all.roster.names}
-        told: dict[str, Facts] = {}
-        for name, answer in self.sites.ask_each(questions).items():
-            if isinstance(answer, SiteError):
-                self._leave_out(name, answer)
-            else:
-                told[name] = json.loads(answer[0])
-        self.all.complete(told)
-
-    def _leave_out(self, name: str, error: SiteError) -> None:
-        self.sites.leave_out(name, error)
-        self.note(f"{name} does not take part: {error}")
-
-    def _hello(self, name: str) -> tuple[str, Facts, bytes]:
-        among = {"name": name, "sites": len(self.sites.calls)}  # the same whenever it is said
-        return "hello", {**among, **self.job._asdict()}, b""
-
-    def _introduction(self, name: str) -> tuple[str, Facts, bytes]:
-        facts, body = self.all.introduction()
-        return "begin", {"id": self.all.roster.names.index(name), **facts}, body
-
-    def _greet(self, name: str) -> None:
-        """A site that was left out is there again; its process may be another one."""
-        for verb, facts, body in (self._hello(name), self._introduction(name)):
-            self.sites.calls[name](verb, json.dumps(facts), body, self.sites.timeout)
-        self.note(f"{name} is back")
 
     def _make_hub(self) -> None:
         self.holders = self.all.holders()

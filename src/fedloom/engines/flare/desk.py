@@ -26,8 +26,8 @@ from fedloom.engines.flare.letters import letter_from, packed, unpacked
 from fedloom.engines.flare.own_columns import OwnColumns
 from fedloom.engines.flare.own_rows import OwnRows
 from fedloom.engines.flare.own_table import OwnTable
-from fedloom.engines.flare.policy import read_policy
-from fedloom.engines.flare.privacy import check_protectable, protect
+from fedloom.engines.flare.policy_file import read_policy
+from fedloom.engines.flare.privacy import blurred, check_protectable, protect
 from fedloom.engines.flare.shelf import Folder
 from fedloom.engines.hub import Letter
 from fedloom.engines.outlines import outline
@@ -39,11 +39,21 @@ from fedloom.engines.secure.ledger import Ledger
 from fedloom.engines.secure.member import Member
 from fedloom.engines.secure.sums import sums_of
 from fedloom.engines.site import Site
-from fedloom.errors import DataError, FederationError, FedloomError, RefusedError
+from fedloom.errors import (
+    DataError,
+    FederationError,
+    FedloomError,
+    RefusedError,
+    StaleStateError,
+    UnopenedError,
+    WireError,
+)
 
 Tree = Any
 Facts = dict[str, Any]
 log = logging.getLogger("fedloom")
+# These are worded for whoever asks: they quote what was asked, and nothing that is the site's own.
+_MAY_LEAVE = (RefusedError, StaleStateError, UnopenedError, WireError)
 
 
 class Desk:
@@ -91,18 +101,11 @@ class Desk:
         with self._lock, self._precision():
             try:
                 answer, data = verbs[verb](json.loads(facts), body)
-            except DataError as error:
-                log.error("%s: %s", verb, error)  # it may quote values, which stay here
-                raise DataError(
-                    "its table is not what the job needs; its own log says what is wrong."
-                ) from None
-            except OSError as error:
-                if isinstance(error, FedloomError):
-                    raise
-                log.error("%s: %s", verb, error)  # it names paths, which stay here too
-                raise FederationError(
-                    f"it cannot read or write its files: {error.strerror}."
-                ) from None
+            except _MAY_LEAVE:
+                raise
+            except Exception as error:  # its text may quote values or paths, which stay here
+                log.exception("%s failed", verb)
+                raise _in_other_words(error) from None
         return json.dumps(answer), data
 
     @contextlib.contextmanager
@@ -204,8 +207,7 @@ class Desk:
 
         def answer() -> bytes:
             told, scores = self.own.measure(site, self.fed, facts, body)
-            told = self.policy.coarsened(told)
-            return packed(told, scores)
+            return packed(blurred(told, self.policy), scores)
 
         return unpacked(self.answers.to(round, "metrics", question, answer))
 
@@ -216,3 +218,12 @@ class Desk:
         """The run is over: keep what is this site's own of the model."""
         self.own.keep(self.job.run, self.site, self.fed, facts, body)
         return {}, b""
+
+
+def _in_other_words(error: Exception) -> FedloomError:
+    """What may be said outside of an error whose own words may not leave."""
+    if isinstance(error, DataError):
+        return DataError("its table is not what the job needs; its own log says what is wrong.")
+    if isinstance(error, OSError) and error.strerror:
+        return FederationError(f"it cannot read or write its files: {error.strerror}.")
+    return FederationError("it failed; its own log says why.")

@@ -43,7 +43,8 @@ class OwnColumns:
         file = policy.data_of(kit)
         self.frame = read_frame(Path(file))
         self.joining.check_id(file, self.frame)
-        policy.check_columns([self.joining.id, *self.joining.columns(self.frame)])
+        policy.check_id(self.joining.id)
+        policy.check_features(self.joining.columns(self.frame))
         self.ids = texts(name, self.frame[self.joining.id].to_list())
 
     def hello(self) -> Facts:

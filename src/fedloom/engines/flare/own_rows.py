@@ -14,6 +14,7 @@ from fedloom.data.dataset import Dataset
 from fedloom.deploy.deployed import taken_at
 from fedloom.engines import evaluation, wire
 from fedloom.engines.evaluation import Wanted
+from fedloom.engines.flare import small_counts
 from fedloom.engines.flare.policy import Policy
 from fedloom.engines.flare.roster import Roster
 from fedloom.engines.mapping import Plan
@@ -37,18 +38,30 @@ class OwnRows:
         policy.check_scores(settings.run.metrics)
         self.settings = settings
         self.kept = kit / "models"
-        options = dict(settings.tables["data"])
-        named = (*options.get("features", ()), *options.get("categories", ()))
-        policy.check_columns([options["label"], *named])
-
-        def read(path: str) -> Dataset:
-            dataset = data.load(Path(path), **options)
-            policy.check_columns([name.partition("=")[0] for name in dataset.features])
-            return dataset
-
-        self.train = read(policy.data_of(kit))
+        self.least = policy.least_count
+        self.options = dict(settings.tables["data"])
+        policy.check_label(self.options["label"])
+        policy.check_features(self.options.get("features", ()))
+        policy.check_features(self.options.get("categories", ()))
+        self.train = self._read(policy, policy.data_of(kit))
         policy.check_rows(len(self.train))
-        self.test = None if policy.test is None else read(policy.test)
+        self.test = None if policy.test is None else self._read(policy, policy.test)
+
+    def _read(self, policy: Policy, path: str) -> Dataset:
+        """A table, of which nothing may be used or told that the owner has not allowed."""
+        dataset = data.load(Path(path), **self.options)
+        policy.check_features(_column_of(name, dataset) for name in dataset.features)
+        classes = None if dataset.labels is None else _names(dataset)
+        policy.check_classes(self.options["label"], classes)
+        for name, column in zip(dataset.features, np.asarray(dataset.x).T, strict=True):
+            source = _column_of(name, dataset)
+            told = source != name and source not in self.options.get("categories", ())
+            if told and 0 < np.count_nonzero(column) < self.least:
+                raise RefusedError(
+                    f"the column {source!r} has words here that fewer than {self.least} rows hold, "
+                    f"and they would be told. Name its words with categories in [data]."
+                )
+        return dataset
 
     def hello(self) -> Facts:
         """How many rows there are of each class, and of which columns."""
@@ -57,7 +70,7 @@ class OwnRows:
         if self.train.labels is not None:
             labels = sorted({label for part in parts for label in _names(part)})
             own = np.array(_names(self.train), object)[self.train.y]
-            counts = [int((own == label).sum()) for label in labels]
+            counts = small_counts.told([int((own == label).sum()) for label in labels], self.least)
         return {
             "counts": counts,
             "shape": self.train.x.shape[1:],
@@ -87,8 +100,8 @@ class OwnRows:
         theirs = dict(zip(labels, roster.counts[id], strict=False))
         if {label: n for label, n in theirs.items() if n} != {k: n for k, n in own.items() if n}:
             raise RefusedError(
-                f"this site has the rows {own}, and is told that it has {theirs}. The server, or "
-                f"its checkpoint, is wrong."
+                "this site is told that it has other rows than it has told. The server, or its "
+                "checkpoint, is wrong."
             )
 
     def _group(self, bare: Clients, id: int, train: Rows, test: Rows | None, tested: bool) -> Group:
@@ -113,7 +126,7 @@ class OwnRows:
         scores = _by_class(raw.pop("scores"), raw.pop("labels")) if ranked else ()
         sizes = (site.group.test or site.group.train).sizes
         values = {
-            name: float(value[0]) if sizes[0] or name == "value" else None
+            name: float(value[0]) if sizes[0] >= self.least or name == "value" else None
             for name, value in raw.items()
         }
         counts = [len(part) for part in scores]
@@ -148,6 +161,12 @@ def _handed(site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Any, Tree]
     """The model that the hub has sent, and the state that it concerns."""
     like = jax.ShapeDtypeStruct((fed.layout.size,), fed.layout.dtype)
     return wire.decode(body, like), site.state_after(tuple(facts["after"]))
+
+
+def _column_of(feature: str, dataset: Dataset) -> str:
+    """The column of the table that a feature was made of; `column=word` was made of words."""
+    whole = [name for name in dataset.columns if feature == name or feature.startswith(f"{name}=")]
+    return max(whole, key=len, default=feature)
 
 
 def _names(dataset: Dataset) -> list[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.engines import wire
+from fedloom.engines.flare import small_counts
 from fedloom.engines.flare.letters import letter_from
 from fedloom.engines.flare.own_rows import OwnRows
 from fedloom.engines.flare.policy import Policy
@@ -48,19 +49,25 @@ class OwnTable(OwnRows):
         policy.check_scores(settings.run.metrics)
         self.settings = settings
         self.kept = kit / "models"
+        self.least = policy.least_count
         files = files_of(settings)
+        policy.check_label(files.label)
         test = None if policy.test is None else Path(policy.test)
         self.table = files.table(name, Path(policy.data_of(kit)), test)
         policy.check_rows(self.table.train.height)
-        policy.check_columns([files.label, *self.table.features(files.reading)])
+        policy.check_features(self.table.features(files.reading))
         for column in files.categorical:  # the job says so, and its words would leave
             check_no_key(self.table.source, self.table.train[column])
         self.reading = files.reading
-        self.proposal = propose(self.table, files.reading)
+        self.proposal = propose(self.table, files.reading, self.least)
+        policy.check_classes(files.label, json.loads(self.proposal)["label"]["classes"])
 
     def hello(self) -> Facts:
         """The columns with their words, and how many rows there are."""
-        return {"proposal": self.proposal, "report": self.table.report()}
+        report = self.table.report()
+        for name in ("test rows", "without label"):
+            report[name] = small_counts.at_least(report[name], self.least)
+        return {"proposal": self.proposal, "report": report}
 
     def meet(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Get ready to count, or answer a letter of the method that counts."""
@@ -69,7 +76,8 @@ class OwnTable(OwnRows):
                 return {}, wire.encode(self.counting.answer(letter_from(facts, body)))
             agreed = self._checked(Schema(**facts["schema"]))
             bare = bare_tables(facts["rows"], agreed)
-            method, rows = fitting.statistics_of(agreed), fitting.raw_rows(self.table, agreed)
+            method = fitting.statistics_of(agreed)
+            rows = small_counts.without_rare(fitting.raw_rows(self.table, agreed), self.least)
             place = (TableProblem(), bare)
             group = lone(*place, facts["id"], rows, None, None, "float64")
             expected = schema(method, outline(*place, None, "float64"))
@@ -77,7 +85,8 @@ class OwnTable(OwnRows):
         if agreed.classes is None:
             return {"counts": [self.table.train.height]}, b""
         own = places(self.table.train[agreed.label], [str(label) for label in agreed.classes])
-        return {"counts": np.bincount(own, minlength=len(agreed.classes)).tolist()}, b""
+        counts = np.bincount(own, minlength=len(agreed.classes)).tolist()
+        return {"counts": small_counts.told(counts, self.least)}, b""
 
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
         """Encode the own rows as has been agreed, and take a place among the sites."""
@@ -90,7 +99,8 @@ class OwnTable(OwnRows):
         train = fitting.encoded_rows(source, self.table.train, preparation)
         if self.table.test.height:
             test = fitting.encoded_rows(source, self.table.test, preparation)
-        unknown = fitting.unknown_words(self.table, preparation)
+        strange = fitting.unknown_words(self.table, preparation)
+        unknown = {name: small_counts.at_least(n, self.least) for name, n in strange.items()}
         group = self._group(bare, id, train, test, roster.tested)
         return bare, group, {"unknown": unknown}
 

@@ -1,54 +1,80 @@
-"""What a site allows: the file `policy.toml` in its kit, which never leaves it.
+"""What a site allows, and what it says to a job that wants more.
+
+The owner writes it down in `policy.toml`, which never leaves the site (`policy_file.py` reads it):
 
 data = "mine.parquet"            # this site's rows; `fedloom join --data` sets it
 test = "held-out.parquet"        # rows on which metrics are taken
 methods = ["fedavg"]             # the methods that may run here
 problems = ["logistic"]          # the problems that may be posed
-columns = ["age", "label"]       # the columns that may be used; without it, all of the table
+features = ["age", "pressure"]   # the columns that may be learned from
+labels = { ill = ["no", "yes"], days = "numbers" }  # what may be predicted, with its values
+id = "patient"                   # the column by which parties find the people they share
+least_count = 5                  # a count or a word of fewer rows is not told
 min_sites = 3                    # an exchange with fewer sites is not answered
 min_rows = 10                    # with fewer rows this site does not take part
 min_batch = 10                   # nor where gradients are of fewer rows
 secure_aggregation = true        # nor where the server sees single replies
 metrics = false                  # nor where metrics are taken of its rows
 metric_digits = 2                # metrics leave with so many digits
+metric_noise = 0.01              # and with Gaussian noise of this standard deviation
 scores = true                    # scores of single rows may leave, for the metric auc
 plain_ids = true                 # ids may leave in plain, to find the people whom parties share
 clip = 1.0                       # replies are scaled down to this Euclidean norm
 noise = 0.5                      # standard deviation of Gaussian noise, as a multiple of clip
+epsilon = 8.0                    # the privacy budget of this site, over all runs
+delta = 1e-5                     # and the delta at which it is counted
 """
 
-import json
-import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedloom.errors import FederationError, ParameterError, RefusedError, SettingsError
+from fedloom.errors import FederationError, ParameterError, RefusedError
 from fedloom.experiments.settings import RunSettings, Settings
-from fedloom.files import write_text
-from fedloom.hints import closest
-from fedloom.parameters import Rule, anything, at_least, flag, param, parametrised, positive
+from fedloom.parameters import (
+    Rule,
+    anything,
+    at_least,
+    between,
+    flag,
+    param,
+    parametrised,
+    positive,
+)
 
 POLICY = "policy.toml"
+NUMBERS = "numbers"  # what a policy says of a label that is a number to predict
 _names = Rule(
     lambda v: isinstance(v, list | tuple) and all(isinstance(name, str) for name in v),
     "a list of names",
     ["fedavg"],
 )
+_labels = Rule(
+    lambda v: (
+        isinstance(v, Mapping)
+        and all(classes == NUMBERS or isinstance(classes, list) for classes in v.values())
+    ),
+    f'a table that gives each label its allowed values, or "{NUMBERS}"',
+    {"ill": ["no", "yes"]},
+)
 
 
 @parametrised
 class Policy:
-    """A site's own rules."""
+    """A site's own rules; nothing is allowed that is not named."""
 
     data: str | None = param(anything, "path of this site's rows", default=None)
     test: str | None = param(anything, "path of rows to take metrics on", default=None)
     methods: tuple[str, ...] = param(_names, "methods that may run here", default=())
     problems: tuple[str, ...] = param(_names, "problems that may be posed", default=())
-    columns: tuple[str, ...] | None = param(
-        _names.or_none("all of the table"), "columns that may be used", default=None
+    features: tuple[str, ...] = param(_names, "columns that may be learned from", default=())
+    labels: Mapping[str, Any] | None = param(
+        _labels.or_none("none"),
+        "columns that may be predicted, with the values that may be told",
+        default=None,
     )
+    id: str | None = param(anything, "the column by which parties find common people", default=None)
+    least_count: int = param(at_least(1), "rows without which a count is not told", default=5)
     min_sites: int = param(at_least(1), "sites without which no exchange is answered", default=3)
     min_rows: int = param(at_least(1), "rows without which it does not take part", default=10)
     min_batch: int = param(at_least(1), "rows of which a gradient must be", default=10)
@@ -59,6 +85,9 @@ class Policy:
     metric_digits: int | None = param(
         at_least(1).or_none("all of them"), "digits that metrics leave with", default=None
     )
+    metric_noise: float | None = param(
+        positive.or_none("none"), "standard deviation of the noise on metrics", default=None
+    )
     scores: bool = param(flag, "whether scores of single rows may leave", default=False)
     plain_ids: bool = param(flag, "whether ids may leave in plain", default=False)
     clip: float | None = param(
@@ -67,12 +96,21 @@ class Policy:
     noise: float | None = param(
         positive.or_none("no noise"), "deviation of the noise, as a multiple of clip", default=None
     )
+    epsilon: float | None = param(
+        positive.or_none("no budget"), "what all replies together may tell", default=None
+    )
+    delta: float = param(between(0, 1), "the delta at which it is counted", default=1e-5)
 
     def __post_init__(self) -> None:
         if self.noise is not None and self.clip is None:
             raise ParameterError(
                 f"Policy: noise must come with clip, which it is a multiple of; got noise = "
                 f"{self.noise!r} alone. Add clip = 1.0."
+            )
+        if self.epsilon is not None and self.metrics:
+            raise ParameterError(
+                f"Policy: epsilon must come with metrics = false, because metrics would tell more "
+                f"than the budget counts; got epsilon = {self.epsilon!r}. Add metrics = false."
             )
 
     def data_of(self, kit: Path) -> str:
@@ -83,15 +121,45 @@ class Policy:
 
     def check_method(self, key: str, problem: str) -> None:
         """Refuse a method or a problem that the owner has not allowed."""
-        for what, given, allowed in (
-            ("methods", key, self.methods),
-            ("problems", problem, self.problems),
-        ):
-            if given not in allowed:
+        self._check_named("methods", [key], self.methods)
+        self._check_named("problems", [problem], self.problems)
+
+    def check_features(self, wanted: Iterable[str]) -> None:
+        """Refuse to learn from a column that the owner has not allowed."""
+        self._check_named("features", wanted, self.features)
+
+    def check_label(self, wanted: str) -> None:
+        """Refuse to predict a column that the owner has not allowed, before it is read."""
+        self._check_named("labels", [wanted], self.labels or ())
+
+    def check_id(self, wanted: str) -> None:
+        """Refuse to look for common people by a column that the owner has not allowed."""
+        self._check_named("id", [wanted], () if self.id is None else (self.id,))
+
+    def _check_named(self, field: str, wanted: Iterable[str], allowed: Iterable[str]) -> None:
+        for name in wanted:
+            if name not in allowed:
                 raise RefusedError(
-                    f"this site's policy allows the {what} {', '.join(allowed) or 'none'}; the job "
-                    f"wants {given!r}. Its owner may add it to {what} in {POLICY}."
+                    f"this site's policy allows the {field} {', '.join(allowed) or 'none'}; the "
+                    f"job wants {name!r}. Its owner may add it to {field} in {POLICY}."
                 )
+
+    def check_classes(self, label: str, classes: Iterable[Any] | None) -> None:
+        """Refuse to tell values of a label that the owner has not allowed; None: numbers."""
+        allowed = (self.labels or {})[label]
+        if (classes is None) != (allowed == NUMBERS):
+            kinds = ("numbers to predict", "classes")
+            wants, has = kinds if classes is None else kinds[::-1]
+            raise RefusedError(
+                f"this site's policy has the label {label!r} as {has}, and the job would take it "
+                f"as {wants}. State it with regression in [data], or let its owner change labels "
+                f"in {POLICY}."
+            )
+        if classes is not None and not {str(name) for name in classes} <= set(map(str, allowed)):
+            raise RefusedError(
+                f"the label {label!r} has values here that this site's policy does not list, and "
+                f"they would be told. Its owner may add them to labels in {POLICY}."
+            )
 
     def check_demands(self, settings: Settings) -> None:
         """Refuse a job that does not protect replies as the owner demands."""
@@ -132,25 +200,6 @@ class Policy:
                 f"settings say; got round {round!r}."
             )
 
-    def coarsened(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Metrics with as many digits as the owner lets out."""
-        if self.metric_digits is None:
-            return dict(told)
-        form = f".{self.metric_digits}g"
-        return {
-            name: float(format(value, form)) if isinstance(value, float) else value
-            for name, value in told.items()
-        }
-
-    def check_columns(self, wanted: list[str]) -> None:
-        """Refuse a job that reads a column that the owner has not allowed."""
-        for column in wanted:
-            if self.columns is not None and column not in self.columns:
-                raise RefusedError(
-                    f"this site's policy allows the columns {', '.join(self.columns)}; the job "
-                    f"wants {column!r}. Its owner may add it to columns in {POLICY}."
-                )
-
     def check_scores(self, metrics: Iterable[str] | None) -> None:
         """Refuse a job whose metrics need scores of single rows, where they may not leave."""
         if "auc" in (metrics or ()) and not self.scores:
@@ -174,47 +223,3 @@ class Policy:
                 f"this site's policy answers where at least {self.min_sites} sites are asked; "
                 f"here are {sites}. Ask more sites."
             )
-
-
-def read_policy(kit: Path) -> Policy:
-    """The policy of a kit."""
-    path = kit / POLICY
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SettingsError(
-            f"{path}: a site needs its policy. Write one; docs/federation.md shows how."
-        ) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read: {error}. Correct the file.") from error
-    known = Policy.__dataclass_fields__
-    for key in table:
-        if key not in known:
-            raise SettingsError(f"{path}: there is no setting {key!r}. {closest(key, known)}")
-    try:
-        return Policy(**table)
-    except ParameterError as error:
-        raise SettingsError(f"{path}: {error}") from error
-
-
-def set_data(kit: Path, data: Path, test: Path | None = None) -> None:
-    """Note in the policy where the site's rows are; the owner's other lines stay."""
-    path = kit / POLICY
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    for key, value in (("data", data), ("test", test)):
-        if value is not None:
-            lines = [line for line in lines if not re.match(rf"\s*{key}\s*=", line)]
-            lines.append(_line(key, str(value)))
-    write_text(path, "\n".join(lines) + "\n")
-
-
-def policy_text(proposal: Mapping[str, Any]) -> str:
-    """The policy that a fresh kit holds: the project's proposal, for the owner to change."""
-    Policy(**proposal)  # a proposal that is none should fail here, not at the sites
-    head = "# What this site allows. It is its owner's to change; docs/federation.md says how."
-    table = {"methods": [], "problems": [], **proposal}
-    return "\n".join([head, *(_line(key, value) for key, value in table.items())]) + "\n"
-
-
-def _line(key: str, value: Any) -> str:
-    return f"{key} = {json.dumps(value)}"  # texts, numbers and lists look the same in TOML

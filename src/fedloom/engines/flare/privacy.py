@@ -1,12 +1,13 @@
 """What a site does to a reply before it leaves: scale it down, add noise that nobody can redraw."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
+from fedloom.engines.flare.policy import Policy
 from fedloom.engines.schema import Schema
 from fedloom.errors import RefusedError
 
@@ -28,7 +29,7 @@ def protect(
     _check_real(leaves)
     norm = float(np.sqrt(sum(float(np.sum(leaf.astype(np.float64) ** 2)) for leaf in leaves)))
     factor = min(1.0, clip / norm) if norm > 0 else 1.0
-    source = source or np.random.default_rng(secrets.randbits(256))
+    source = source or _source()
 
     def changed(leaf: np.ndarray) -> np.ndarray:
         scaled = leaf.astype(np.float64) * factor
@@ -37,6 +38,26 @@ def protect(
         return np.asarray(scaled, leaf.dtype)
 
     return jax.tree.unflatten(jax.tree.structure(reply), [changed(leaf) for leaf in leaves])
+
+
+def blurred(told: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    """Metrics with the noise, and as many digits, as the owner lets out."""
+
+    def changed(value: Any) -> Any:
+        if not isinstance(value, float):
+            return value
+        if policy.metric_noise is not None:
+            value += float(_source().normal(0, policy.metric_noise))
+        if policy.metric_digits is not None:
+            value = float(format(value, f".{policy.metric_digits}g"))
+        return value
+
+    return {name: changed(value) for name, value in told.items()}
+
+
+def _source() -> np.random.Generator:
+    """Random numbers of the operating system's entropy."""
+    return np.random.default_rng(secrets.randbits(256))
 
 
 def check_protectable(said: Schema) -> None:

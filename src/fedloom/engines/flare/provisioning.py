@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.policy import POLICY, policy_text
+from fedloom.engines.flare.policy import POLICY
+from fedloom.engines.flare.policy_file import policy_text
 from fedloom.errors import FederationError, SettingsError
 from fedloom.files import make_private, write_text
 from fedloom.hints import closest, needs

@@ -8,8 +8,9 @@ import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Parties
+from fedloom.engines.flare.claims import UnfitError, of_most
 from fedloom.engines.outlines import bare_clients, bare_parties
-from fedloom.errors import FederationError, WireError
+from fedloom.errors import WireError
 
 Facts = dict[str, Any]
 
@@ -44,30 +45,45 @@ class PartyRoster(NamedTuple):
 
 
 def roster_of(there: Mapping[str, Facts]) -> Roster:
-    """The sites in their order; their columns must be the same."""
-    names = tuple(there)
-    first = there[names[0]]
-    for name in names:
-        if there[name]["features"] != first["features"] or there[name]["shape"] != first["shape"]:
-            raise FederationError(
-                f"{name} has the columns {', '.join(there[name]['features'])}; {names[0]} has "
-                f"{', '.join(first['features'])}. Name the columns with features in [data], and "
-                f"the categories of words with categories."
+    """The sites in their order; raises UnfitError for one whose columns are not those of most."""
+    names, told = tuple(there), list(there.values())
+    _check_alike({name: (tuple(f["features"]), tuple(f["shape"])) for name, f in there.items()})
+    kinds = {name: _kind(facts["labels"]) for name, facts in there.items()}
+    usual = of_most(kinds)
+    for name, kind in kinds.items():
+        if kind != usual:
+            raise UnfitError(
+                name,
+                f"its labels are {kind}, and those of most sites {usual}. State it with "
+                f"regression in [data], or write the classes alike.",
             )
-        if (there[name]["labels"] is None) != (first["labels"] is None):
-            raise FederationError(
-                f"the labels of {name} and {names[0]} must both be classes, or both be numbers. "
-                f"State it with regression in [data]."
-            )
-    told = [there[name] for name in names]
-    tested = any(facts["tested"] for facts in told)
-    if first["labels"] is None:
-        counts = tuple(tuple(facts["counts"]) for facts in told)
-        return Roster(names, counts, tuple(first["shape"]), None, tested)
+    tested, shape = any(facts["tested"] for facts in told), tuple(told[0]["shape"])
+    if told[0]["labels"] is None:
+        return Roster(names, tuple(tuple(f["counts"]) for f in told), shape, None, tested)
     labels = sorted({label for facts in told for label in facts["labels"]})
     tables = [dict(zip(facts["labels"], facts["counts"], strict=True)) for facts in told]
     counts = tuple(tuple(table.get(label, 0) for label in labels) for table in tables)
-    return Roster(names, counts, tuple(first["shape"]), labels, tested)
+    return Roster(names, counts, shape, labels, tested)
+
+
+def _check_alike(columns: Mapping[str, tuple[Any, ...]]) -> None:
+    usual: Any = of_most(columns)
+    for name, own in columns.items():
+        if own != usual:
+            strange = [feature for feature in own[0] if feature not in usual[0]]
+            lacking = [feature for feature in usual[0] if feature not in own[0]]
+            odd = (strange or lacking or ["their order"])[0].partition("=")[0]
+            raise UnfitError(
+                name,
+                f"its columns are not those of most sites; see {odd!r}. Name the columns with "
+                f"features in [data], and the words of columns with categories.",
+            )
+
+
+def _kind(labels: list[Any] | None) -> str:
+    if labels is None:
+        return "numbers to predict"
+    return "words" if labels and isinstance(labels[0], str) else "numbered classes"
 
 
 def packed(people: np.ndarray) -> bytes:

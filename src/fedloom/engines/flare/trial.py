@@ -10,7 +10,8 @@ import numpy as np
 
 from fedloom.data.parties import Holders, Parties
 from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.policy import set_data
+from fedloom.engines.flare.policy import NUMBERS
+from fedloom.engines.flare.policy_file import set_data, set_policy
 from fedloom.engines.flare.processes import running
 from fedloom.engines.flare.provisioning import Project, provision
 from fedloom.errors import FederationError
@@ -31,7 +32,7 @@ class Trial(NamedTuple):
 
 
 # Rows that all lie on one machine need no protection from one another.
-_OF_ONE_OWNER = {"min_sites": 1, "min_rows": 1, "min_batch": 1}
+_OF_ONE_OWNER = {"min_sites": 1, "min_rows": 1, "min_batch": 1, "least_count": 1}
 
 
 def build(
@@ -53,13 +54,14 @@ def build(
         people={LEAD: "lead", **(people or {})},
         host="localhost",
         port=free_port(),
-        policy={"methods": list(methods), "problems": list(problems), **_OF_ONE_OWNER},
+        policy={"methods": list(methods), "problems": list(problems), **_allowed(clients)},
     )
     kits = {kit.name: kit for kit in provision(project, folder)}
     made = Trial(kits["localhost"], tuple(kits[name] for name in names), kits[LEAD])
     rows = folder / "rows"
     if isinstance(clients, Parties):
         set_data(made.server.path, _write_labels(rows / "labels.parquet", clients))
+        set_policy(made.server.path, id=ID, labels=_allowed(clients)["labels"])
     for i, kit in enumerate(made.sites):
         own, test = rows / f"{kit.name}.parquet", rows / f"{kit.name}-test.parquet"
         if isinstance(clients, Parties):
@@ -72,6 +74,17 @@ def build(
                 None if tested is None else write_rows(test, tested, clients.labels),
             )
     return made
+
+
+def _allowed(holders: Holders) -> dict[str, Any]:
+    """All columns of the tables that sites are given."""
+    if isinstance(holders, Parties):
+        width = max(holders.widths)
+    else:
+        width = int(np.prod(holders.train.x.shape[1:]))
+    classes = NUMBERS if holders.labels is None else holders.labels.tolist()
+    features = [f"x{j}" for j in range(width)]
+    return {"features": features, "labels": {LABEL: classes}, "id": ID, **_OF_ONE_OWNER}
 
 
 @contextlib.contextmanager

@@ -1,0 +1,112 @@
+"""How a run begins: hello to every site, who of them takes part, and what each hears of the others.
+
+Whatever is wrong with one site costs that site only, as long as enough are left.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fedloom.engines.flare.all_columns import AllColumns
+from fedloom.engines.flare.all_rows import AllRows
+from fedloom.engines.flare.checkpoint import Progress
+from fedloom.engines.flare.claims import UnfitError
+from fedloom.engines.flare.job import Job
+from fedloom.engines.flare.sites import SiteError, Sites, TooFewError
+from fedloom.errors import FederationError, WireError
+
+Facts = dict[str, Any]
+
+
+class Assembly:
+    """The sites of a run, as they come together."""
+
+    def __init__(
+        self, job: Job, all: AllColumns | AllRows, sites: Sites, note: Callable[[str], None]
+    ):
+        self.job = job
+        self.all = all
+        self.sites = sites
+        self.note = note
+        self.left_out: list[str] = []  # and why
+
+    def gather(self, saved: Progress | None, quorum: int | None) -> None:
+        """Settle who takes part; after a restart, check that who took part still fits."""
+        there = self._heard(
+            {name: self._hello(name) for name in self.sites.names}, self.all.read_hello
+        )
+        if saved is not None and quorum is not None:
+            self.all.restore(saved.roster)
+            self.sites.min_sites = quorum
+        else:
+            self._settle(there)
+            for text in self.all.found:
+                self.note(text)
+        names = self.all.roster.names
+        self.sites.names = names
+        away = {name: since for name, since in self.sites.lost.items() if name in names}
+        self.sites.lost = away  # who never took part is not waited for
+        self.sites.greet = self._greet
+        known = [name for name in there if name in names]
+        told = self._heard({name: self._introduction(name) for name in known}, self.all.read_begin)
+        self.all.complete(told)
+        if saved is None:
+            self._check_enough()
+
+    def _settle(self, there: dict[str, Facts]) -> None:
+        """Find out who fits; one that does not is left out."""
+        order: Sequence[str] = self.job.settings.federation.sites or sorted(there)
+        while True:
+            self._check_enough()
+            try:
+                return self.all.settle({name: there[name] for name in order if name in there})
+            except UnfitError as error:
+                del there[error.site]
+                self._leave_out(error.site, SiteError("RefusedError", str(error)))
+            except TooFewError as error:
+                raise FederationError(
+                    f"{error}, and the run has not begun yet. Submit it again."
+                ) from None
+
+    def _check_enough(self) -> None:
+        """At the start nobody is worth waiting for: who is not there now has said no."""
+        if len(self.sites.live) < self.sites.min_sites:
+            raise FederationError(
+                f"{len(self.sites.live)} of {len(self.sites.calls)} sites take part, and the run "
+                f"needs {self.sites.min_sites}. {' '.join(self.left_out)}"
+            )
+
+    def _heard(
+        self, questions: dict[str, tuple[str, Facts, bytes]], read: Callable[[str], Facts]
+    ) -> dict[str, Facts]:
+        """What sites answer; one that says nothing, or what makes no sense, is left out."""
+        heard: dict[str, Facts] = {}
+        for name, answer in self.sites.ask_each(questions).items():
+            try:
+                if isinstance(answer, SiteError):
+                    raise answer
+                heard[name] = read(answer[0])
+            except WireError as error:
+                self._leave_out(name, SiteError("WireError", str(error)))
+            except SiteError as error:
+                self._leave_out(name, error)
+        return heard
+
+    def _leave_out(self, name: str, error: SiteError) -> None:
+        self.sites.leave_out(name, error)
+        self.left_out.append(f"{name} does not take part: {error}")
+        self.note(self.left_out[-1])
+
+    def _hello(self, name: str) -> tuple[str, Facts, bytes]:
+        among = {"name": name, "sites": len(self.sites.calls)}  # the same whenever it is said
+        return "hello", {**among, **self.job._asdict()}, b""
+
+    def _introduction(self, name: str) -> tuple[str, Facts, bytes]:
+        facts, body = self.all.introduction()
+        return "begin", {"id": self.all.roster.names.index(name), **facts}, body
+
+    def _greet(self, name: str) -> None:
+        """A site that was left out is there again; its process may be another one."""
+        for verb, facts, body in (self._hello(name), self._introduction(name)):
+            self.sites.calls[name](verb, json.dumps(facts), body, self.sites.timeout)
+        self.note(f"{name} is back")

@@ -1,0 +1,162 @@
+"""What sites say of themselves, read with suspicion before anything is made of it.
+
+A site that says something else than its part is left out and named; the others go on. What it says
+may still be false: nobody can check how many rows it has.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from fedloom.errors import WireError
+from fedloom.preparation.tables import EMPTY, MOST_WORDS, NUMBER, WORD
+
+Facts = dict[str, Any]
+
+MOST_ROWS = 10**7  # of a site; the server keeps a label for each, 8 bytes
+MOST_FEATURES = 10**6
+_LONGEST_TEXT = 16 * 2**20  # bytes of JSON
+_LONGEST_NAME = 1000  # characters
+_KINDS = {NUMBER, WORD, EMPTY}
+
+
+class UnfitError(Exception):
+    """A site does not fit the others, which go on without it."""
+
+    def __init__(self, site: str, why: str):
+        super().__init__(why)
+        self.site = site
+
+
+def table(text: str) -> Any:
+    """A table of JSON that is not too long."""
+    if len(text) > _LONGEST_TEXT:
+        raise WireError(f"it sent a text of {len(text)} bytes, which is too long.")
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError):
+        facts = None
+    _need(isinstance(facts, dict), "a table of facts", facts)
+    return facts
+
+
+def of_rows(text: str) -> Facts:
+    """How many rows of each class a site has, of which columns."""
+    facts = table(text)
+    counts, labels = facts.get("counts"), facts.get("labels")
+    _need_counts("counts", counts, MOST_ROWS)
+    _need(sum(counts) > 0, "at least one row", counts)
+    _need_names("features", facts.get("features"), MOST_FEATURES)
+    shape = facts.get("shape")
+    _need_counts("shape", shape, MOST_FEATURES)
+    _need(math.prod(shape) <= 100 * MOST_FEATURES, "a smaller shape", shape)
+    _need(isinstance(facts.get("tested"), bool), "whether it has test rows", facts.get("tested"))
+    if labels is None:
+        _need(len(counts) == 1, "one count where there are no classes", counts)
+    else:
+        _need(_same_kind(labels) and len(labels) == len(counts), "a count for each class", labels)
+        _need(len(set(labels)) == len(labels), "classes that differ", labels)
+    known = ("counts", "shape", "features", "labels", "tested")
+    return {name: facts[name] for name in known}
+
+
+def of_table(text: str) -> Facts:
+    """What a site proposes for its raw table, and how many rows it has."""
+    facts = table(text)
+    report, proposal = facts.get("report"), facts.get("proposal")
+    _need(isinstance(report, dict), "a report", report)
+    counted = [report.get(name) for name in ("rows", "test rows", "without label")]
+    _need_counts("counts of rows", counted, MOST_ROWS)
+    _need(counted[0] > 0, "at least one row", counted)
+    _need(isinstance(report.get("site"), str), "its name", report.get("site"))
+    _need(isinstance(proposal, str), "a proposal", proposal)
+    said = table(proposal)
+    columns, label = said.get("columns"), said.get("label")
+    _need(isinstance(columns, dict), "columns", columns)
+    _need_names("columns", list(columns), MOST_FEATURES)
+    for entry in columns.values():
+        _need(isinstance(entry, dict) and entry.get("kind") in _KINDS, "a kind of column", entry)
+        if entry["kind"] == WORD:
+            _need_names("words", entry.get("words"), MOST_WORDS)
+    _need(isinstance(label, dict) and isinstance(label.get("kind"), str), "a label", label)
+    classes = label.get("classes")
+    _need(classes is None or (_same_kind(classes) and len(classes) <= MOST_WORDS), "classes", label)
+    known = ("site", "rows", "test rows", "without label")
+    return {"report": {name: report[name] for name in known}, "proposal": proposal}
+
+
+def of_party(text: str) -> Facts:
+    """How many people a party knows."""
+    facts = table(text)
+    _need_counts("people", [facts.get("people")], MOST_ROWS)
+    return {"people": facts["people"]}
+
+
+def counts_of(text: str, rows: int, classes: int) -> tuple[int, ...]:
+    """How many of its rows are of each class."""
+    counts = table(text).get("counts")
+    _need_counts("counts", counts, MOST_ROWS)
+    _need(len(counts) == classes and sum(counts) == rows, "counts of all its rows", counts)
+    return tuple(counts)
+
+
+def number_of(text: str, name: str, most: int) -> int:
+    """One whole number, such as how many features a party has."""
+    number = table(text).get(name)
+    _need_counts(name, [number], most)
+    _need(number > 0, f"some {name}", number)
+    return int(number)
+
+
+def unknown_words(text: str) -> dict[str, int]:
+    """How many test rows of a site hold words that no site had in training, by column."""
+    unknown = table(text).get("unknown", {})
+    _need(isinstance(unknown, dict), "counts by column", unknown)
+    _need_names("columns", list(unknown), MOST_FEATURES)
+    _need_counts("counts", list(unknown.values()), MOST_ROWS)
+    return unknown
+
+
+def metrics(text: str) -> dict[str, float]:
+    """Metrics that a site has taken; one that it has no rows for is nan."""
+    facts = table(text)
+    scored = facts.pop("scored", None)
+    for name, value in facts.items():
+        fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        _need(fits, f"a number for {name[:40]!r}", value)
+    if scored is not None:
+        _need_counts("scores", scored, MOST_ROWS)
+    numbers = {name: math.nan if value is None else float(value) for name, value in facts.items()}
+    return numbers
+
+
+def of_most(said: Mapping[str, Hashable]) -> Hashable:
+    """What most sites say; of two that as many say, the one that comes first."""
+    return Counter(said.values()).most_common(1)[0][0]
+
+
+def _need(holds: bool, what: str, got: object) -> None:
+    if not holds:
+        raise WireError(f"{what} was due, and it said something else: {repr(got)[:80]}.")
+
+
+def _need_counts(what: str, given: Any, most: int) -> None:
+    fits = isinstance(given, list) and all(
+        isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= most for n in given
+    )
+    _need(fits and sum(given) <= most, f"{what}, whole numbers up to {most}", given)
+
+
+def _need_names(what: str, given: Any, most: int) -> None:
+    fits = isinstance(given, list) and len(given) <= most
+    named = fits and all(isinstance(n, str) and len(n) <= _LONGEST_NAME for n in given)
+    _need(named and len(set(given)) == len(given), f"{what}, a list of names", given)
+
+
+def _same_kind(values: Any) -> bool:
+    if not isinstance(values, list):
+        return False
+    numbers = all(isinstance(v, int | float) and math.isfinite(v) for v in values)
+    return numbers or all(isinstance(v, str) and len(v) <= _LONGEST_NAME for v in values)

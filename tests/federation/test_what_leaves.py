@@ -1,0 +1,174 @@
+"""Values of a site's table that a submitter asks for by settings alone, and what leaves of them."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from federation.harness import NAMES, SMALL, Wire, refused, restarted, settings
+from fedloom.engines.flare import small_counts
+from fedloom.engines.flare.conductor import Conductor
+from fedloom.engines.flare.job import job_of
+from fedloom.engines.flare.policy_file import policy_text, set_data
+from fedloom.rows import Rows
+
+FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
+ALLOWED = {
+    "methods": ["fedavg"],
+    "problems": ["logistic", "multinomial", "least_squares"],
+    "features": ["age", "ward"],
+    "labels": {"ill": ["no", "yes"]},
+    **{**SMALL, "least_count": 5},
+}
+PATIENTS = [f"Patient {i}" for i in range(59)] + ["Patient 0"]  # one of them twice
+
+
+def hospitals(folder, chosen, change=lambda table: table, **policy):
+    """Three hospitals with names of patients in their tables, and the run of a submitter."""
+    rng = np.random.default_rng(4)
+    wires = {}
+    for name in NAMES:
+        kit = folder / name
+        kit.mkdir(parents=True)
+        (kit / "policy.toml").write_text(policy_text(ALLOWED | policy))
+        table = pl.DataFrame(
+            {
+                "name": [f"{name} {patient}" for patient in PATIENTS],
+                "age": rng.integers(20, 90, 60),
+                "ward": ["red"] * 30 + ["blue"] * 30,
+                "ill": rng.permutation(["no"] * 40 + ["yes"] * 20),
+            }
+        )
+        set_data(kit, folder / f"{name}.csv")
+        change(table).write_csv(folder / f"{name}.csv")
+        wires[name] = Wire(kit)
+    return Conductor(job_of(chosen, "a-run"), restarted(wires), folder / "server"), wires
+
+
+def chosen(data, **changes):
+    words = {"label": "ill", "features": ["age", "ward"], "categories": {"ward": ["blue", "red"]}}
+    return settings(algorithm=FEDAVG, data=words | data, **changes)
+
+
+def raw(data, **changes):
+    table = {"label": "ill", "sites": "tables", "ignore": ["name"]}
+    return settings(algorithm=FEDAVG, data=table | data, **changes)
+
+
+ATTACKS = {
+    "all columns, with names": chosen({"features": []}),
+    "names as a feature": chosen({"features": ["age", "name"]}),
+    "names as categories": chosen({"categories": {"name": PATIENTS}}),
+    "names as the label": chosen({"label": "name"}, problem={"kind": "multinomial"}),
+    "ages as the label": chosen({"label": "age"}, problem={"kind": "multinomial"}),
+    "ages to predict": chosen(
+        {"label": "age", "regression": True}, problem={"kind": "least_squares"}
+    ),
+    "raw tables with names": raw({"ignore": []}),
+    "raw tables, names as words": raw({"ignore": [], "categorical": ["name"]}),
+    "raw tables, names as the label": raw({"label": "name", "ignore": []}),
+    "raw tables, ages as the label": raw({"label": "age"}, problem={"kind": "multinomial"}),
+}
+
+
+@pytest.mark.parametrize("wanted", ATTACKS.values(), ids=ATTACKS)
+def test_what_is_not_named_cannot_be_had(wanted, tmp_path):
+    heard = []
+    conductor, wires = hospitals(tmp_path, wanted)
+    for wire in wires.values():
+        answer = wire.desk.call
+        wire.desk.call = lambda *call, answer=answer: heard.append(answer(*call)) or heard[-1]
+    refused(conductor, "this site's policy allows the")
+    assert not heard  # no site has said anything but no
+    said = " ".join(conductor.notes)
+    assert "Patient 1" not in said and str(tmp_path) not in said
+
+
+def test_what_is_named_suffices(tmp_path):
+    assert hospitals(tmp_path, chosen({}))[0].run().status == "done"
+    assert hospitals(tmp_path / "raw", raw({}))[0].run().status == "done"
+
+
+@pytest.mark.parametrize("wanted", [chosen({}), raw({})], ids=["encoded", "raw"])
+def test_classes_that_the_owner_has_not_listed_are_not_told(wanted, tmp_path):
+    def strange(table):
+        return table.with_columns(ill=pl.Series(["perhaps", *table["ill"].to_list()[1:]]))
+
+    conductor, _ = hospitals(tmp_path, wanted, strange)
+    refused(conductor, "has values here that this site's policy does not list")
+    assert "perhaps" not in " ".join(conductor.notes)
+
+
+def test_a_label_that_may_be_told_as_numbers_is_not_told_as_classes(tmp_path):
+    wanted = chosen({"label": "age", "features": ["ward"]}, problem={"kind": "multinomial"})
+    conductor, _ = hospitals(tmp_path, wanted, labels={"age": "numbers"})
+    refused(conductor, "has the label 'age' as numbers to predict, and the job would take it as")
+
+
+def rare(table):
+    """A word, a class and a gap that three rows have."""
+    return table.with_columns(
+        ward=pl.Series(["green"] * 3 + table["ward"].to_list()[3:]),
+        ill=pl.Series(["yes"] * 3 + ["no"] * 57),
+        age=pl.Series([None, None, None, *table["age"].to_list()[3:]]),
+    )
+
+
+def test_counts_of_a_few_rows_are_not_told(tmp_path):
+    told = []
+    wanted = chosen({"categories": {"ward": ["blue", "green", "red"]}})
+    conductor, wires = hospitals(tmp_path, wanted, lambda t: rare(t).with_columns(age=t["age"]))
+    answer = wires["lyon"].desk.call
+    wires["lyon"].desk.call = lambda *call: told.append(answer(*call)) or told[-1]
+    result = conductor.run()
+    assert json.loads(told[0][0])["counts"] == [55, 5]  # not 57 and 3; the sum is true
+    assert result.status == "done"
+
+
+def test_words_of_a_few_rows_are_not_told(tmp_path):
+    wanted = settings(algorithm=FEDAVG, data={"label": "ill", "features": ["ward"]})
+    conductor, _ = hospitals(tmp_path, wanted, rare)
+    refused(conductor, "the column 'ward' has words here that fewer than 5 rows hold")
+    assert "green" not in " ".join(conductor.notes)
+
+
+def test_raw_tables_tell_neither_words_nor_gaps_of_a_few_rows(tmp_path):
+    heard = []
+    conductor, wires = hospitals(tmp_path, raw({}), rare)
+    answer = wires["lyon"].desk.call
+    wires["lyon"].desk.call = lambda *call: heard.append(answer(*call)) or heard[-1]
+    result = conductor.run()
+    (site, *_) = result.about["preparation"]["sites"]
+    assert site["missing values"] == {} and "green" not in json.dumps([a[0] for a in heard])
+    ward = next(c for c in result.about["preparation"]["columns"] if c["name"] == "ward")
+    assert ward["words"] == ["blue", "red"] and ward["missing"] == 0
+
+
+@pytest.mark.parametrize(
+    "counts,told",
+    [
+        ([57, 3], [55, 5]),
+        ([1, 2, 97], [5, 5, 90]),
+        ([40, 20], [40, 20]),
+        ([0, 60], [0, 60]),
+        ([3, 3], [3, 3]),  # all that is said is that there are six
+        ([1, 5], [3, 3]),
+        ([4, 4, 5], [5, 4, 4]),
+        ([4, 0, 3], [4, 0, 3]),
+        ([1, 0, 6], [4, 0, 3]),
+        ([], []),
+    ],
+)
+def test_counts_as_they_are_told(counts, told):
+    assert small_counts.told(counts, 5) == told and sum(told) == sum(counts)
+
+
+def test_columns_without_what_a_few_rows_have():
+    x = np.array([[np.nan, np.nan], *[[1.0, np.nan]] * 4, [7.0, 2.0]])
+    y = np.array([[0, 0], [0, -1], [0, -1], [0, -1], [1, -1], [-1, -1]])
+    rows = small_counts.without_rare(Rows(x, y), 3)
+    np.testing.assert_allclose(rows.x[:, 0], [11 / 5, 1, 1, 1, 1, 7])  # one gap, filled
+    np.testing.assert_array_equal(np.isnan(rows.x[:, 1]), np.isnan(x[:, 1]))  # many: as they are
+    np.testing.assert_array_equal(rows.y[:, 0], [0] * 6)  # the rare word and the gap are gone
+    np.testing.assert_array_equal(rows.y[:, 1], [-1] * 6)  # nothing that could stand for it
