@@ -66,7 +66,7 @@ def summing(transport, ids, count, round=1):
     hub.transport, hub.fresh_if_stale, hub.names = transport, False, [f"s{i}" for i in range(9)]
     hub.bytes_down = hub.bytes_up = 0
     hub.report = lambda text: None
-    return hub._sum({id: letter(round=round) for id in ids}, b"", count)
+    return hub.summed({id: letter(round=round) for id in ids}, b"", count)
 
 
 def secure_sum(folder, vectors, leave):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import fedloom
 from fedloom.cli import (
+    budget,
     compare,
     demo,
     doctor,
@@ -33,7 +34,7 @@ from fedloom.errors import DivergedError, FedloomError
 _VERBS = (
     *(run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo),
     doctor,
-    *(provision, serve, submit, try_federation),
+    *(provision, serve, submit, budget, try_federation),
 )
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 

@@ -14,10 +14,11 @@ A conditional exchange counts as if it always took place. All of these bound the
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedloom.algorithms.wrappers.base import layers
@@ -58,25 +59,65 @@ def ledger(algorithm: Algorithm, federation: Federation) -> Callable[[int], dict
     return spent
 
 
-def statement(algorithm: Algorithm) -> dict[str, Any]:
+def of_sites(
+    algorithm: Algorithm, federation: Federation, noises: Mapping[str, tuple[float, float]]
+) -> Callable[[int], dict[str, float]]:
+    """The same where sites add noise by policies of their own: the largest loss of any of them.
+
+    `noises` has, for each such site, the deviation in units of its clip, and its delta. As if each
+    of them took part in every exchange.
+    """
+    if not noises:
+        return lambda rounds: {}
+    opening, each_round = (
+        sum(bool(exchange.up) for exchange in _exchanges(algorithm, federation, stage))
+        for stage in ("opening", "round")
+    )
+
+    def spent(rounds: int) -> dict[str, float]:
+        replies = opening + rounds * each_round
+        losses = (gaussian_epsilon({n: replies}, delta) for n, delta in set(noises.values()))
+        return {"epsilon": max(losses)}
+
+    return spent
+
+
+def gaussian_epsilon(replies: Mapping[float, int], delta: float) -> float:
+    """The loss of so many replies with Gaussian noise, by its deviation in units of the clip."""
+    needs("dp_accounting", "privacy")
+    import dp_accounting as dp
+
+    if not any(replies.values()):
+        return 0.0
+    accountant = _accountant()
+    for noise, count in replies.items():
+        accountant.compose(dp.GaussianDpEvent(noise / _SENSITIVITY), count)
+    return float(accountant.get_epsilon(delta))
+
+
+def statement(
+    algorithm: Algorithm, noises: Mapping[str, tuple[float, float]] | None = None
+) -> dict[str, Any]:
     """What is promised, in words and numbers, for the record of a run."""
     layer = private_layer(algorithm)
-    if layer is None:
-        return {}
-    whom = {
-        "hub": "central: the hub is trusted, what it publishes is private",
-        "client": "local: replies are private before they leave a client",
-    }
-    return {
-        "privacy": {
-            "kind": whom[layer.at],
-            "neighbours": "the rows of one client replaced by any others",
-            "not covered": "metrics, and the counts and sums by which tables were prepared",
-            "delta": float(layer.delta),
-            "clip": float(layer.clip),
-            "noise": float(layer.noise),
+    if layer is not None:
+        whom = {
+            "hub": "central: the hub is trusted, what it publishes is private",
+            "client": "local: replies are private before they leave a client",
         }
-    }
+        numbers = {"clip": float(layer.clip), "noise": float(layer.noise)}
+        said: dict[str, Any] = {"kind": whom[layer.at], "delta": float(layer.delta), **numbers}
+    elif noises:
+        said = {
+            "kind": "local: sites add noise by policies of their own",
+            "delta": max(delta for _, delta in noises.values()),
+            "noise": {name: noise for name, (noise, _) in noises.items()},
+        }
+    else:
+        return {}
+    said["neighbours"] = "the rows of one client replaced by any others"
+    said["not covered"] = "metrics, and the counts and sums by which tables were prepared"
+    return {"privacy": said}
 
 
 _traced: dict[Any, list[Exchange]] = {}  # exchanges depend on shapes alone, so they are kept
@@ -84,7 +125,7 @@ _traced: dict[Any, list[Exchange]] = {}  # exchanges depend on shapes alone, so 
 
 def _exchanges(algorithm: Algorithm, federation: Federation, stage: str) -> list[Exchange]:
     leaves, structure = jax.tree.flatten((algorithm, federation))
-    shapes = tuple((np.shape(leaf), np.result_type(leaf)) for leaf in leaves)
+    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
     key = (stage, structure, shapes)
     if key not in _traced:
         _traced[key] = transcript(algorithm, federation, stage)

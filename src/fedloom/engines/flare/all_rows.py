@@ -10,11 +10,13 @@ import numpy as np
 from fedloom.data.clients import Clients
 from fedloom.engines import evaluation, wire
 from fedloom.engines.evaluation import Wanted
-from fedloom.engines.flare import claims
+from fedloom.engines.flare import claims, summed_metrics
 from fedloom.engines.flare.claims import UnfitError
 from fedloom.engines.flare.roster import Roster, roster_of
 from fedloom.engines.flare.sites import SiteError, Sites, about_states
+from fedloom.engines.flare.summed_metrics import OBJECTIVE
 from fedloom.engines.hub import Hub
+from fedloom.engines.secure.hub import SecureHub
 from fedloom.errors import FederationError, FedloomError, WireError
 from fedloom.experiments.settings import Settings
 from fedloom.federation import know
@@ -77,6 +79,11 @@ class AllRows:
     def choose(self, metrics: Any) -> Wanted:
         """The metrics that a run asks for."""
         wanted = evaluation.choose(metrics, self.settings.problem, False)
+        if "auc" in wanted.of_the_whole and self.settings.federation.secure_aggregation:
+            raise FederationError(
+                "metric 'auc' needs scores of single rows, which secure aggregation is to hide. "
+                "Choose another metric, or set federation.secure_aggregation = false."
+            )
         if "auc" in wanted.of_the_whole and len(self.roster.labels or ()) != 2:
             raise FederationError(
                 f"metric 'auc' needs labels of 2 classes; the sites have "
@@ -94,6 +101,9 @@ class AllRows:
     ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
         """Ask every site how the model does there: the metrics, and those of each site."""
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
+        if isinstance(hub, SecureHub):
+            found = summed_metrics.means(hub, wire.encode(model), wanted)
+            return self._of_the_whole(hub, wanted, model, found), {}
         answers = sites.ask_each(about_states(hub, "measure", body=wire.encode(model)))
         sites.check_quorum()
         heard = {
@@ -114,13 +124,22 @@ class AllRows:
         for name, metric in wanted.at(self.settings.problem).items():
             row |= evaluation.spread(name, table[name], metric.larger_is_better)
         if "objective" in wanted.of_the_whole:
-            mean = float(np.asarray(hub.fed.weights, float) @ column("value"))
-            row["objective"] = mean + float(hub.fed.regularisation(jnp.asarray(model)))
-        if "sparsity" in wanted.of_the_whole:
-            row["sparsity"] = float(np.mean(model == 0))
+            row[OBJECTIVE] = float(np.asarray(hub.fed.weights, float) @ column(OBJECTIVE))
+        row = self._of_the_whole(hub, wanted, model, row)
         if "auc" in wanted.of_the_whole:
             row["auc"] = _pooled_auc({name: heard[name] for name in told}, model.dtype, hub.report)
         return row, table
+
+    def _of_the_whole(
+        self, hub: Hub, wanted: Wanted, model: np.ndarray, row: dict[str, float]
+    ) -> dict[str, float]:
+        """A row with what belongs to the model and the federation as a whole."""
+        if "objective" in wanted.of_the_whole:
+            penalty = float(hub.fed.regularisation(jnp.asarray(model)))
+            row["objective"] = row.pop(OBJECTIVE) + penalty
+        if "sparsity" in wanted.of_the_whole:
+            row["sparsity"] = float(np.mean(model == 0))
+        return row
 
     def close(self, hub: Hub, sites: Sites) -> list[str]:
         """Let every site keep a model that is its own; the hub's comes with the result."""

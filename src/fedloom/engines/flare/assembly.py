@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fedloom.engines.flare import claims
 from fedloom.engines.flare.all_columns import AllColumns
 from fedloom.engines.flare.all_rows import AllRows
 from fedloom.engines.flare.checkpoint import Progress
@@ -29,11 +30,12 @@ class Assembly:
         self.sites = sites
         self.note = note
         self.left_out: list[str] = []  # and why
+        self.noises: dict[str, tuple[float, float]] = {}  # noise and delta of sites that have some
 
     def gather(self, saved: Progress | None, quorum: int | None) -> None:
         """Settle who takes part; after a restart, check that who took part still fits."""
         there = self._heard(
-            {name: self._hello(name) for name in self.sites.names}, self.all.read_hello
+            {name: self._hello(name) for name in self.sites.names}, self._read_hello
         )
         if saved is not None and quorum is not None:
             self.all.restore(saved.roster)
@@ -43,15 +45,22 @@ class Assembly:
             for text in self.all.found:
                 self.note(text)
         names = self.all.roster.names
+        told = {name: there[name].pop("noise") for name in there}
+        self.noises = {name: noise for name, noise in told.items() if noise and name in names}
         self.sites.names = names
         away = {name: since for name, since in self.sites.lost.items() if name in names}
         self.sites.lost = away  # who never took part is not waited for
         self.sites.greet = self._greet
         known = [name for name in there if name in names]
-        told = self._heard({name: self._introduction(name) for name in known}, self.all.read_begin)
-        self.all.complete(told)
+        answers = self._heard(
+            {name: self._introduction(name) for name in known}, self.all.read_begin
+        )
+        self.all.complete(answers)
         if saved is None:
             self._check_enough()
+
+    def _read_hello(self, text: str) -> Facts:
+        return {**self.all.read_hello(text), "noise": claims.privacy(text)}
 
     def _settle(self, there: dict[str, Facts]) -> None:
         """Find out who fits; one that does not is left out."""

@@ -94,6 +94,17 @@ def of_party(text: str) -> Facts:
     return {"people": facts["people"]}
 
 
+def privacy(text: str) -> tuple[float, float] | None:
+    """The noise that a site's replies carry, in units of its clip, and its delta."""
+    told = table(text).get("privacy")
+    if told is None:
+        return None
+    _need(isinstance(told, list) and len(told) == 2, "a noise and a delta", told)
+    positive = all(isinstance(n, int | float) and math.isfinite(n) and n > 0 for n in told)
+    _need(positive and told[1] < 1, "a noise and a delta", told)
+    return float(told[0]), float(told[1])
+
+
 def counts_of(text: str, rows: int, classes: int) -> tuple[int, ...]:
     """How many of its rows are of each class."""
     counts = table(text).get("counts")

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedloom.algorithms.wrappers.private import sealed
 from fedloom.data import holdings
-from fedloom.engines import directions, wire
+from fedloom.engines import directions, privacy, wire
 from fedloom.engines.block import State
 from fedloom.engines.flare.all_columns import AllColumns
 from fedloom.engines.flare.all_rows import AllRows
@@ -102,7 +102,9 @@ class Conductor:
             self.all = self._of_all()
             saved = load(self.file) if self.job.resume else None
             quorum = self._quorum(len(saved.roster["names"])) if saved else None
-            Assembly(self.job, self.all, self.sites, self.note).gather(saved, quorum)
+            assembly = Assembly(self.job, self.all, self.sites, self.note)
+            assembly.gather(saved, quorum)
+            self.noises = assembly.noises
             self._make_hub()
             if saved:
                 self._restore(saved)
@@ -130,6 +132,9 @@ class Conductor:
         self.fed = know(*place, run["precision"])
         self.wanted = self.all.choose(run["metrics"])
         whole = outline(*place, run["batch_size"], run["precision"])
+        self.spent = privacy.ledger(algorithm, whole)
+        if privacy.private_layer(algorithm) is None:
+            self.spent = privacy.of_sites(algorithm, whole, self.noises)
         self.hub = (SecureHub if self.federation.secure_aggregation else Hub)(
             algorithm,
             self.fed,
@@ -194,7 +199,7 @@ class Conductor:
             "seconds": self.progress.seconds,
             "sites": float(len(hub.contributors)),
         }
-        self.progress.rows.append(common | row)
+        self.progress.rows.append(common | self.spent(hub.round) | row)
         self.progress.info.append(to_host(info))
         self.progress.client_metrics = table
 
@@ -239,6 +244,7 @@ class Conductor:
                 "run": self.job.run,
                 "notes": self.notes,
                 "larger_is_better": directions.growing(columns, known),
+                **privacy.statement(self.settings.algorithm, self.noises),
                 **self.all.about,
             },
             holdings=holdings.columns(self.holders),

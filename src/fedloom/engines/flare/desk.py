@@ -19,8 +19,9 @@ from typing import Any
 import jax
 
 from fedloom.algorithms.wrappers.private import is_private, sealed
-from fedloom.engines import wire
+from fedloom.engines import evaluation, wire
 from fedloom.engines.flare.answers import Answers
+from fedloom.engines.flare.budget import Budget, noise_of
 from fedloom.engines.flare.job import Job
 from fedloom.engines.flare.letters import letter_from, packed, unpacked
 from fedloom.engines.flare.own_columns import OwnColumns
@@ -29,6 +30,7 @@ from fedloom.engines.flare.own_table import OwnTable
 from fedloom.engines.flare.policy_file import read_policy
 from fedloom.engines.flare.privacy import blurred, check_protectable, protect
 from fedloom.engines.flare.shelf import Folder
+from fedloom.engines.flare.summed_metrics import KINDS, MEASURE, names_of, part
 from fedloom.engines.hub import Letter
 from fedloom.engines.outlines import outline
 from fedloom.engines.placement import keep_compiled_programs
@@ -62,6 +64,7 @@ class Desk:
     def __init__(self, kit: Path):
         self.kit = kit
         self.policy = read_policy(kit)
+        self.budget = Budget(kit, self.policy)
         self._lock = threading.Lock()  # calls may come in side by side
         # Before `hello` there is no run, and before `begin` no place in it.
         self._own: OwnColumns | OwnRows | None = None
@@ -144,6 +147,8 @@ class Desk:
         )
         self.settings = self.job.settings
         self.policy.check_demands(self.settings)
+        self.noise = noise_of(self.policy, self.settings.algorithm)
+        self.budget.check(self.noise)
         self._double = self.settings.run.precision == "float64"
         keep_compiled_programs()
         kind: type[OwnColumns | OwnRows | OwnTable] = OwnRows
@@ -153,7 +158,8 @@ class Desk:
             kind = OwnTable
         self._own = kind(name, self.kit, self.policy, self.settings)
         self.answers = Answers(self.kit / "answers" / self.job.run)
-        return self.own.hello(), b""
+        privacy = None if self.noise is None else [self.noise, self.policy.delta]
+        return {**self.own.hello(), "privacy": privacy}, b""
 
     def _begin(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Take a place among the sites of the run."""
@@ -174,7 +180,7 @@ class Desk:
             self.member = Member(
                 id,
                 float(self.fed.weights[id]),  # by the problem's rule, from counts that all sign
-                sums_of(algorithm, whole),
+                {s: (*kinds, KINDS) for s, kinds in sums_of(algorithm, whole).items()},
                 self._protected,
                 identity=Identity(self.kit),
                 circle=circle_of(self.job.run, self.job.tables, facts, body),
@@ -203,6 +209,8 @@ class Desk:
         """How a model does here: in the rounds that the settings name, once in each."""
         site, round = self.site, facts.pop("round", None)
         self.policy.check_metrics(self.settings.run, round)
+        if self.member is not None:
+            raise RefusedError("metrics of single sites would tell what secure sums hide.")
         question = packed(facts, body)
 
         def answer() -> bytes:
@@ -212,7 +220,19 @@ class Desk:
         return unpacked(self.answers.to(round, "metrics", question, answer))
 
     def _protected(self, letter: Letter) -> Tree:
+        """A reply as it may leave, which is counted first."""
+        if letter.method == MEASURE:
+            return self._own_metrics(letter)
+        self.budget.spend(self.job.run, self.noise)
         return protect(self.site.answer(letter), self.policy.clip, self.policy.noise)
+
+    def _own_metrics(self, letter: Letter) -> Tree:
+        """This site's part of a secure sum of metrics."""
+        self.policy.check_metrics(self.settings.run, letter.round)
+        wanted = evaluation.choose(self.settings.run.metrics, self.settings.problem, False)
+        after = {"after": letter.after or ()}
+        told, _ = self.own.measure(self.site, self.fed, after, letter.body)
+        return part(blurred(told, self.policy), names_of(wanted))
 
     def _keep(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """The run is over: keep what is this site's own of the model."""

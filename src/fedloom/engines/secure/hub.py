@@ -75,7 +75,7 @@ class SecureHub(Hub):
         arrived: list[int] = []
         total = np.zeros(count)
         if letters:  # else the method asks nobody this time
-            arrived, total = self._sum(letters, wire.encode(request.message), count)
+            arrived, total = self.summed(letters, wire.encode(request.message), count)
         try:
             self.check_complete(letters, arrived)
         except FederationError as error:
@@ -91,7 +91,7 @@ class SecureHub(Hub):
             jnp.asarray(weight),
         )
 
-    def _sum(
+    def summed(
         self, letters: dict[int, Letter], message: bytes, count: int
     ) -> tuple[list[int], np.ndarray]:
         """Who took part, and the sum of what they sent; raises where it cannot be opened."""

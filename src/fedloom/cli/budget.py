@@ -1,0 +1,33 @@
+"""`fedloom budget KIT`: what a site's replies have told so far, and what its owner still allows."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from fedloom.cli.output import show_json, show_table
+from fedloom.engines.flare.budget import Budget
+from fedloom.engines.flare.kits import open_kit
+from fedloom.engines.flare.policy_file import read_policy
+
+
+def add(verbs: Any) -> None:
+    """Declare the verb."""
+    parser = verbs.add_parser("budget", help="show what a site's replies have told, over all runs")
+    parser.add_argument("kit", metavar="KIT", type=Path)
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.set_defaults(handle=_handle)
+
+
+def _handle(arguments: argparse.Namespace) -> int:
+    kit = open_kit(arguments.kit, "site")
+    policy = read_policy(kit.path)
+    rows = Budget(kit.path, policy).rows()
+    if arguments.format == "json":
+        show_json({"budget": policy.epsilon, "delta": policy.delta, "runs": rows})
+        return 0
+    show_table(rows)
+    if policy.epsilon is None:
+        print("no budget: set epsilon in policy.toml for one")
+    else:
+        print(f"budget: epsilon {policy.epsilon:g} at delta {policy.delta:g}; metrics do not leave")
+    return 0

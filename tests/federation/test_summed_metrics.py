@@ -1,0 +1,97 @@
+"""Metrics under secure sums: the server learns their means, and no site's own."""
+
+import json
+
+import numpy as np
+import pytest
+
+from federation.harness import federation, refused, settings
+from fedloom.engines.hub import Letter
+from fedloom.errors import FederationError, RefusedError
+
+FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
+RUN = {"rounds": 2, "eval_every": 1, "metrics": ["loss", "accuracy", "objective", "sparsity"]}
+SECURE = {"secure_aggregation": True}
+
+
+def chosen(run=RUN, **federation):
+    problem = {"weights": "size"}
+    return settings(algorithm=FEDAVG, run=run, problem=problem, federation=federation)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("both")
+    plain = federation(folder / "plain", chosen())[0].run()
+    conductor, wires = federation(folder / "secure", chosen(**SECURE))
+    heard = []
+    answer = wires["lyon"].desk.call
+    wires["lyon"].desk.call = lambda *call: heard.append((call, answer(*call))) or heard[-1][1]
+    return plain, conductor.run(), wires["lyon"].desk, heard
+
+
+def test_means_are_those_of_plain_metrics(both):
+    plain, secure, *_ = both
+    for ours, theirs in zip(secure.rows, plain.rows, strict=True):
+        for name in RUN["metrics"]:
+            assert ours[name] == pytest.approx(theirs[name], abs=1e-5)
+
+
+def test_no_metric_of_a_single_site_is_known(both):
+    plain, secure, _, heard = both
+    assert "loss_worst" in plain.final and "loss_worst" not in secure.final
+    assert secure.client_metrics == {}
+    own = plain.client_metrics["loss"][1]
+    for (verb, facts, _), (told, data) in heard:
+        assert verb in ("hello", "begin", "letter")
+        values = np.frombuffer(data[: len(data) // 8 * 8], "<f8")
+        assert not np.isclose(values, own, rtol=1e-6).any() and f"{own:.5f}" not in told
+
+
+def test_a_single_site_is_not_measured(both):
+    *_, desk, heard = both
+    facts = {"after": [2, 1], "round": 2}
+    with pytest.raises(RefusedError, match="would tell what secure sums hide"):
+        desk.call("measure", json.dumps(facts), b"")
+
+
+def test_a_sum_of_metrics_is_taken_in_the_rounds_of_the_settings(both):
+    *_, desk, heard = both
+    asked = [json.loads(call[1]) for call, _ in heard if call[0] == "letter"]
+    (last, *_) = [facts for facts in asked if facts["method"] == "measure"][-1:]
+    with pytest.raises(RefusedError, match="metrics are taken every 1 rounds up to round 2"):
+        desk._protected(Letter(**{**last, "round": 3, "body": b""}))
+
+
+def test_where_the_owner_forbids_metrics_there_is_no_sum_of_them(tmp_path):
+    conductor, _ = federation(tmp_path / "asked", chosen(**SECURE), metrics=False)
+    refused(conductor, "lets no metrics leave")
+    quiet = chosen({**RUN, "metrics": []}, **SECURE)
+    result = federation(tmp_path / "quiet", quiet, metrics=False)[0].run()
+    assert result.status == "done" and "loss" not in result.final
+
+
+def test_scores_of_rows_are_not_asked_for(tmp_path):
+    conductor, _ = federation(tmp_path, chosen({**RUN, "metrics": ["auc"]}, **SECURE), scores=True)
+    with pytest.raises(FederationError, match="needs scores of single rows, which secure"):
+        conductor.run()
+
+
+def test_one_that_drops_out_of_the_sum_of_metrics_costs_that_row_only(tmp_path):
+    conductor, wires = federation(tmp_path, chosen(**SECURE))
+
+    def leave(verb, facts):
+        told = json.loads(facts)
+        if verb == "letter" and told["method"] == "measure" and told["round"] == 1:
+            raise RefusedError("not now")
+
+    answer = wires["lyon"].desk.call
+
+    def call(verb, facts, body):
+        leave(verb, facts)
+        return answer(verb, facts, body)
+
+    wires["lyon"].desk.call = call
+    result = conductor.run()
+    assert np.isnan(result.rows[1]["loss"]) and np.isfinite(result.rows[2]["loss"])
+    assert any("the metrics of round 1 are not known" in n for n in result.about["notes"])
