@@ -174,6 +174,17 @@ def test_metrics_leave_as_coarse_as_the_owner_says(tmp_path):
     assert told["loss"] == float(f"{told['loss']:.1g}")
 
 
+def test_metrics_leave_with_noise_where_the_owner_says_so(tmp_path):
+    chosen = settings(algorithm=FEDAVG, run={"rounds": 1, "eval_every": 1})
+    told = []
+    for name, noise in (("exact", {}), ("noisy", {"metric_noise": 0.01})):
+        conductor, _, calls = overheard(tmp_path / name, chosen, **noise)
+        conductor.run()
+        told.append(json.loads(of(calls, "measure", 1)[3][0]))
+    for metric in ("loss", "accuracy"):
+        assert 0 < abs(told[0][metric] - told[1][metric]) < 0.1
+
+
 def test_a_compressor_does_not_lead_round_the_clip(tmp_path):
     wrapper = {"kind": "compressed", "compressor": {"kind": "random_rounding", "levels": 4}}
     chosen = settings(algorithm=FEDAVG, run={"rounds": 1}, wrapper=[wrapper])

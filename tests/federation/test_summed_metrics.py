@@ -42,14 +42,14 @@ def test_no_metric_of_a_single_site_is_known(both):
     assert "loss_worst" in plain.final and "loss_worst" not in secure.final
     assert secure.client_metrics == {}
     own = plain.client_metrics["loss"][1]
-    for (verb, facts, _), (told, data) in heard:
+    for (verb, *_), (told, data) in heard:
         assert verb in ("hello", "begin", "letter")
         values = np.frombuffer(data[: len(data) // 8 * 8], "<f8")
         assert not np.isclose(values, own, rtol=1e-6).any() and f"{own:.5f}" not in told
 
 
 def test_a_single_site_is_not_measured(both):
-    *_, desk, heard = both
+    _, _, desk, _ = both
     facts = {"after": [2, 1], "round": 2}
     with pytest.raises(RefusedError, match="would tell what secure sums hide"):
         desk.call("measure", json.dumps(facts), b"")
