@@ -81,6 +81,7 @@ def read_project(path: Path) -> Project:
 def provision(project: Project, out: Path) -> list[Kit]:
     """Write the kits that are not there yet; a later call with more sites adds theirs."""
     needs("nvflare", "federate")
+    out = out.resolve()  # the processes of a kit have working directories of their own
     made = _build(project, out / AUTHORITY)
     kits = [Kit(out / "server", "server", project.host, project.organisation, project.name)]
     kits += [Kit(out / n, "site", n, project.organisation, project.name) for n in project.sites]
