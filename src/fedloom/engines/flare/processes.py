@@ -47,6 +47,7 @@ def settle(kit: Kit) -> None:
         parts = resources["components"]
         resources["components"] = [part for part in parts if part["id"] != "site_log_streamer"]
     if kit.role == "server":
+        _listen_strictly(kit)
         for server in resources["servers"]:
             server["heart_beat_timeout"] = _SILENT_SECONDS
         storage = resources["snapshot_persistor"]["args"]["storage"]["args"]
@@ -62,7 +63,7 @@ def settle(kit: Kit) -> None:
     _write(local / "resources.json", resources)
     _write(local / "authorization.json", {"format_version": "1.0", "permissions": RIGHTS})
     _write(local / "log_config.json", logs)
-    _write(local / "comm_config.json", {"format_version": 2, **_STREAMING})
+    _write(local / "comm_config.json", {"format_version": 2, **_STREAMING, **_network()})
 
 
 def start(kit: Kit) -> "subprocess.Popen[bytes]":
@@ -148,6 +149,25 @@ def await_port(kit: Kit, seconds: float = 120.0) -> None:
     raise FederationError(
         f"the server did not open port {port} within {seconds:g} s. {kit.path / CONSOLE} says why."
     )
+
+
+def _listen_strictly(kit: Kit) -> None:
+    """Let the server listen by our own driver; resources.json cannot say so."""
+    from fedloom.engines.flare.tls import SCHEME
+
+    file = kit.path / "startup" / "fed_server.json"
+    facts = json.loads(file.read_text(encoding="utf-8"))
+    for server in facts["servers"]:
+        server["service"]["scheme"] = SCHEME
+    _write(file, facts)
+
+
+def _network() -> dict[str, Any]:
+    """Our own driver, also for what the processes of this host say to one another."""
+    from fedloom.engines.flare.tls import DRIVERS, OWN_SCHEME
+
+    own = {"scheme": OWN_SCHEME, "resources": {"host": "localhost"}}
+    return {"comm_driver_path": str(DRIVERS), "internal": own, "allow_adhoc_conns": False}
 
 
 def _write(path: Path, content: Any) -> None:
