@@ -11,7 +11,6 @@ from federation.deployment import deployed
 from federation.harness import NAMES, clients, settings
 from fedloom.engines.flare import trial, watching
 from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.processes import await_port
 from fedloom.engines.flare.provisioning import Project, provision
 from fedloom.errors import FederationError
 
@@ -75,7 +74,6 @@ def test_a_role_without_the_right_may_not_submit(made, tmp_path):
 def test_tls_refuses_a_certificate_of_another_authority(made, tmp_path):
     project = Project(name="trial", sites=NAMES, people={"eve@fedloom.local": "lead"})
     eve = next(kit for kit in provision(project, tmp_path / "other") if kit.role == "person")
-    await_port(made.server)
     assert handshake(made.server, made.lead)
     with pytest.raises((ssl.SSLError, ConnectionError)):
         handshake(made.server, eve, trusting=made.lead, seconds=60)

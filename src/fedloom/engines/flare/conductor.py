@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import fedloom
 from fedloom.algorithms.wrappers.private import sealed
 from fedloom.data import holdings
 from fedloom.engines import directions, wire
@@ -178,7 +179,8 @@ class Conductor:
 
     def _hello(self, name: str) -> tuple[str, Facts, bytes]:
         among = {"name": name, "sites": len(self.sites.calls)}  # the same whenever it is said
-        return "hello", {**among, **self.job._asdict()}, b""
+        facts = {"version": fedloom.__version__, **among, **self.job._asdict()}
+        return "hello", facts, b""
 
     def _introduction(self, name: str) -> tuple[str, Facts, bytes]:
         facts, body = self.all.introduction()

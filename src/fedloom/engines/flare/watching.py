@@ -15,7 +15,7 @@ from typing import Any
 from fedloom.checksums import read_json, write_json
 from fedloom.engines.flare.job import fingerprint, job_of, write_job
 from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.session import ENDED, Session, connected
+from fedloom.engines.flare.session import ENDED, GOING, QUEUED, Session, connected
 from fedloom.engines.progress import Progress, Silent
 from fedloom.engines.result import Result
 from fedloom.errors import FederationError
@@ -90,6 +90,7 @@ class _Watch:
         self.resume = resume
         self.bar = bar
         self.say = say
+        self.ahead = ""  # what the run waits for in the server's queue
         self.heard = 0.0  # when the server last answered
 
     def to_the_end(self, out: Path) -> Result:
@@ -116,7 +117,7 @@ class _Watch:
         job = self.record.jobs[-1]
         if self._state(session, job).startswith(ENDED):
             return None
-        if session.status(job) is not None:
+        if self._state(session, job) in QUEUED or session.status(job) is not None:
             return job
         session.abort(job)
         return None
@@ -161,6 +162,9 @@ class _Watch:
             state = self._state(session, job)
             if state.startswith(ENDED):
                 return state == f"{ENDED}:COMPLETED"
+            if state in QUEUED and self._waits_in_line(session, job):
+                began = time.monotonic()
+                continue
             status = session.status(job)
             if status is None:
                 # After a restart of the server a job counts as running that no longer is.
@@ -169,6 +173,8 @@ class _Watch:
                     return False
                 continue
             began = time.monotonic()
+            if status.get("failed"):
+                raise FederationError(status["failed"])
             for text in (
                 status["notes"][noted - status["noted"] :] if noted < status["noted"] else ()
             ):
@@ -182,6 +188,15 @@ class _Watch:
                 session.abort(job)
                 self._await_end(session, job)
                 return False
+
+    def _waits_in_line(self, session: Session, job: str) -> bool:
+        """Whether the server is at work on another run, which this one must wait for."""
+        going = [row for row in session.jobs() if row.get("status") in GOING]
+        ahead = ", ".join(sorted(str(row.get("name")) for row in going if row["job_id"] != job))
+        if ahead and ahead != self.ahead:
+            self.say(f"waiting in the server's queue, for the end of {ahead}")
+        self.ahead = ahead
+        return bool(ahead)
 
     def _state(self, session: Session, job: str) -> str:
         try:
