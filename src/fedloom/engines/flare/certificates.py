@@ -60,12 +60,12 @@ class Certificates(CertBuilder):
 
     @staticmethod
     def _generate_cert(
-        *arguments: Any, not_valid_before: Any = None, valid_days: int = DAYS, **options: Any
+        *arguments: Any, not_valid_before: Any = None, valid_days: int | None = None, **options: Any
     ) -> Any:
         begins = (not_valid_before or datetime.datetime.now(datetime.UTC)) - BACKDATED
         return CertBuilder._generate_cert(
             *arguments,
             not_valid_before=begins,
-            valid_days=valid_days + BACKDATED.days,
+            valid_days=(valid_days or DAYS) + BACKDATED.days,
             **options,
         )

@@ -16,10 +16,17 @@ from fedloom.errors import FederationError
 _FILES = {"server": "fed_server.json", "site": "fed_client.json", "person": "fed_admin.json"}
 _SECONDS = 10.0  # for a connection, and for each step of the handshake
 _PAUSE = 1.0
+# What a server answers in the handshake (as the protocol that it picks of two) on how it is: with a
+# full disk FLARE answers nothing at all any more.
+WELL, CANNOT_WRITE = "fedloom-well", "fedloom-cannot-write"
 
 
 class NobodyThereError(FederationError):
     """No server answers at the address; it may be started later."""
+
+
+class CannotWriteError(FederationError):
+    """The server is there, and its disk takes nothing."""
 
 
 def address(kit: Kit) -> tuple[str, int]:
@@ -45,6 +52,7 @@ def knock(kit: Kit) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # as FLARE, which compares the name with the kit's
+    context.set_alpn_protocols([WELL, CANNOT_WRITE])
     context.load_verify_locations(startup / "rootCA.pem")
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     try:
@@ -57,6 +65,7 @@ def knock(kit: Kit) -> None:
     try:
         with plain, context.wrap_socket(plain) as secured:
             _await_welcome(secured)
+            answer = secured.selected_alpn_protocol()
     except ssl.SSLCertVerificationError as error:
         raise FederationError(
             f"the server at {place} is not that of {kit.project}, by its certificate "
@@ -69,6 +78,11 @@ def knock(kit: Kit) -> None:
             f"({getattr(error, 'reason', None) or error}). Give a kit of the same project as the "
             f"server's, one that has not expired."
         ) from error
+    if answer == CANNOT_WRITE:
+        raise CannotWriteError(
+            f"the server at {place} cannot write to its disk, and does nothing until it can. Make "
+            f"room there; a run goes on with `fedloom submit --resume`."
+        )
 
 
 def await_server(kit: Kit, seconds: float, say: Callable[[str], None]) -> None:

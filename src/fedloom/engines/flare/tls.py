@@ -10,6 +10,7 @@ does not know; what version is spoken, the server decides.
 import contextlib
 import socket
 import ssl
+import tempfile
 from pathlib import Path
 from socketserver import TCPServer, ThreadingTCPServer
 from typing import Any
@@ -18,6 +19,8 @@ from nvflare.fuel.f3.drivers.connector_info import ConnectorInfo
 from nvflare.fuel.f3.drivers.net_utils import get_tcp_urls
 from nvflare.fuel.f3.drivers.socket_conn import ConnectionHandler, SocketConnection
 from nvflare.fuel.f3.drivers.tcp_driver import TcpDriver
+
+from fedloom.engines.flare.reaching import CANNOT_WRITE, WELL
 
 DRIVERS = Path(__file__).parent / "drivers"
 SCHEME = "tls13"  # the server's port: whoever has a certificate of the project's authority
@@ -69,13 +72,18 @@ class _Listener(ThreadingTCPServer):
     def __init__(self, driver: TlsDriver, connector: ConnectorInfo):
         self.driver, self.connector = driver, connector
         self.ssl_context = context_of(connector.params, ssl.PROTOCOL_TLS_SERVER)
+        self.ailing = context_of(connector.params, ssl.PROTOCOL_TLS_SERVER)
+        self.ssl_context.set_alpn_protocols([WELL])
+        self.ailing.set_alpn_protocols([CANNOT_WRITE])
+        self.folder = Path(_credentials(connector.params)[0]).parent
         TCPServer.__init__(self, _place(connector.params), ConnectionHandler)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Shake hands, then talk."""
         request.settimeout(HANDSHAKE_SECONDS)
         try:
-            secured = self.ssl_context.wrap_socket(request, server_side=True)
+            context = self.ssl_context if _can_write(self.folder) else self.ailing
+            secured = context.wrap_socket(request, server_side=True)
         except (OSError, ValueError):  # a scanner, a stranger, or somebody who hung up
             return
         with contextlib.closing(secured):
@@ -85,8 +93,7 @@ class _Listener(ThreadingTCPServer):
 
 def context_of(params: dict[str, Any], side: int) -> ssl.SSLContext:
     """TLS 1.3 and nothing older, with the kit's certificate, which the other side checks."""
-    pairs = (("server_cert", "server_key"), ("client_cert", "client_key"))
-    own, key = next((params[c], params[k]) for c, k in pairs if params.get(c) and params.get(k))
+    own, key = _credentials(params)
     context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # FLARE compares the certificate's name with the participant's
@@ -98,6 +105,23 @@ def context_of(params: dict[str, Any], side: int) -> ssl.SSLContext:
     else:
         context.load_verify_locations(params["ca_cert"])
     return context
+
+
+def _credentials(params: dict[str, Any]) -> tuple[str, str]:
+    """The kit's certificate and key; a site has none of a server."""
+    pairs = (("server_cert", "server_key"), ("client_cert", "client_key"))
+    return next((params[c], params[k]) for c, k in pairs if params.get(c) and params.get(k))
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether there is room for a page in a kit."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))
+            file.flush()
+    except OSError:
+        return False
+    return True
 
 
 def _place(params: dict[str, Any]) -> tuple[str, int]:

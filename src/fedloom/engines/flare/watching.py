@@ -15,6 +15,7 @@ from typing import Any
 from fedloom.checksums import read_json, write_json
 from fedloom.engines.flare.job import fingerprint, job_of, write_job
 from fedloom.engines.flare.kits import Kit
+from fedloom.engines.flare.reaching import CannotWriteError
 from fedloom.engines.flare.session import ENDED, GOING, QUEUED, Session, connected
 from fedloom.engines.progress import Progress, Silent
 from fedloom.engines.result import Result
@@ -225,15 +226,19 @@ class _Watch:
     def _await_server(self) -> None:
         """Wait for a server that went away."""
         self.say("the server does not answer; waiting for it")
+        reason = ""
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
             try:
                 with connected(self.kit):
                     return
-            except FederationError:
+            except CannotWriteError:
+                raise
+            except FederationError as error:
+                reason = str(error)
                 time.sleep(POLL_SECONDS)
         raise FederationError(
-            f"the server has not answered for {PATIENCE_SECONDS:g} s. Start it with "
+            f"the server has not answered for {PATIENCE_SECONDS:g} s: {reason} Start it with "
             f"`fedloom serve`, then go on with `fedloom submit --resume`."
         )
 
