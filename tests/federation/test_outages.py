@@ -91,15 +91,17 @@ def test_serve_and_join_say_what_is_so_and_a_second_join_harms_nobody(tmp_path):
 
 
 def test_a_run_waits_in_the_queue_for_the_one_before_it(made, tmp_path, monkeypatch):
-    monkeypatch.setattr(watching, "PATIENCE_SECONDS", 5.0)  # which it waits much longer than
-    first = Follower(made, chosen(600), tmp_path / "first")
+    patience = 20.0  # enough for a job to start, and less than the first run takes
+    monkeypatch.setattr(watching, "PATIENCE_SECONDS", patience)
+    first = Follower(made, chosen(900), tmp_path / "first")
     first.await_round(5)
     second = Follower(made, chosen(20), tmp_path / "second")
     began = time.monotonic()
-    assert first.join().final["round"] == 600
+    assert first.join().final["round"] == 900
     waited = time.monotonic() - began
     assert second.join().final["round"] == 20
-    assert waited > 10 and second.notes[0].startswith("waiting in the server's queue, for the end")
+    assert waited > patience
+    assert second.notes[0].startswith("waiting in the server's queue, for the end of")
     with connected(made.lead) as session:
         assert [job["status"] for job in session.jobs()] == ["FINISHED:COMPLETED"] * 2
 
