@@ -116,9 +116,10 @@ class _Watch:
         if not self.record.jobs:
             return None
         job = self.record.jobs[-1]
-        if self._state(session, job).startswith(ENDED):
+        state = self._state(session, job)
+        if state.startswith(ENDED):
             return None
-        if self._state(session, job) in QUEUED or session.status(job) is not None:
+        if state in QUEUED or session.status(job) is not None:
             return job
         session.abort(job)
         return None
@@ -176,9 +177,8 @@ class _Watch:
             began = time.monotonic()
             if status.get("failed"):
                 raise FederationError(status["failed"])
-            for text in (
-                status["notes"][noted - status["noted"] :] if noted < status["noted"] else ()
-            ):
+            fresh = status["noted"] - noted
+            for text in status["notes"][-fresh:] if fresh > 0 else ():
                 self.say(text)
             noted = status["noted"]
             self.bar.advance(status["round"], status["round"] / max(status["seconds"], 1e-9))
@@ -192,7 +192,10 @@ class _Watch:
 
     def _waits_in_line(self, session: Session, job: str) -> bool:
         """Whether the server is at work on another run, which this one must wait for."""
-        going = [row for row in session.jobs() if row.get("status") in GOING]
+        try:
+            going = [row for row in session.jobs() if row.get("status") in GOING]
+        except FederationError:
+            return True  # whether the server is still there, the next look at the job's state tells
         ahead = ", ".join(sorted(str(row.get("name")) for row in going if row["job_id"] != job))
         if ahead and ahead != self.ahead:
             self.say(f"waiting in the server's queue, for the end of {ahead}")
