@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, issparse
 
 import fedloom as fl
 from fedloom.data.dataset import Dataset
+from fedloom.data.intersection import Asking, reply_to
 
 IDS = {"bank": [7, 3, 9, 4], "shop": [4, 9, 1, 7, 8], "phone": [9, 5, 7, 4]}
 PACKAGE = "private_set_intersection"
@@ -72,3 +73,25 @@ def test_ids_must_be_distinct_and_shared():
     if not PRIVATE:
         with pytest.raises(fl.FedloomError, match=r"fedloom\[psi\]"):
             fl.data.align(IDS)
+
+
+@pytest.mark.skipif(not PRIVATE, reason="the psi extra (openmined-psi) is not installed")
+@pytest.mark.parametrize(
+    "asked,own,common",
+    [(10_000, 2, 1), (10_000, 2, 0), (1, 10_000, 1), (3, 3, 0), (0, 5, 0), (5, 0, 0), (0, 0, 0)],
+)
+def test_sets_of_very_different_sizes_are_intersected(asked, own, common):
+    shared = [f"both {i}" for i in range(common)]
+    mine = np.array(shared + [f"mine {i}" for i in range(asked - common)], dtype=str)
+    theirs = np.array([f"theirs {i}" for i in range(own - common)] + shared, dtype=str)
+    asking = Asking(mine)
+    found = asking.found(reply_to(asking.request(), theirs))
+    assert found.shape == (asked,) and list(mine[found]) == shared
+
+
+@pytest.mark.skipif(not PRIVATE, reason="the psi extra (openmined-psi) is not installed")
+def test_a_party_of_two_among_ten_thousand_is_aligned():
+    ids = {"bank": [f"p{i}" for i in range(10_000)], "shop": ["p77", "nobody"]}
+    assert list(fl.data.align(ids, how="private").ids) == ["p77"]
+    with pytest.raises(fl.FedloomError, match="no id in common"):
+        fl.data.align({"bank": ids["bank"], "shop": ["nobody", "either"]}, how="private")

@@ -1,5 +1,6 @@
 """The federation on real FLARE processes: one deployment, what it gives and what it refuses."""
 
+import contextlib
 import socket
 import ssl
 
@@ -7,12 +8,12 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from federation.deployment import deployed
+from federation.deployment import deployed, first_process
 from federation.harness import NAMES, clients, settings
 from fedloom.engines.flare import trial, watching
 from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.processes import await_port
 from fedloom.engines.flare.provisioning import Project, provision
+from fedloom.engines.flare.reaching import address
 from fedloom.errors import FederationError
 
 pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
@@ -75,25 +76,54 @@ def test_a_role_without_the_right_may_not_submit(made, tmp_path):
 def test_tls_refuses_a_certificate_of_another_authority(made, tmp_path):
     project = Project(name="trial", sites=NAMES, people={"eve@fedloom.local": "lead"})
     eve = next(kit for kit in provision(project, tmp_path / "other") if kit.role == "person")
-    await_port(made.server)
     assert handshake(made.server, made.lead)
     with pytest.raises((ssl.SSLError, ConnectionError)):
         handshake(made.server, eve, trusting=made.lead, seconds=60)
 
 
-def handshake(server: Kit, person: Kit, trusting: Kit | None = None, seconds: float = 1) -> bool:
-    """Whether the server answers a person's certificate with more than an alert, within seconds."""
-    import json
+def test_the_server_speaks_tls_1_3_and_nothing_older(made):
+    newest = handshake(made.server, made.lead, version=ssl.TLSVersion.TLSv1_3)
+    assert newest
+    with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
+        handshake(made.server, made.lead, version=ssl.TLSVersion.TLSv1_2)
 
-    facts = json.loads((server.path / "startup" / "fed_server.json").read_text())
-    port = int(facts["servers"][0]["service"]["target"].rpartition(":")[2])
+
+def test_nothing_that_a_host_listens_to_is_in_the_clear(made):
+    import psutil
+
+    for kit in (made.server, *made.sites):
+        open_here = first_process(kit).net_connections("tcp")
+        ports = {c.laddr.port for c in open_here if c.status == psutil.CONN_LISTEN}
+        assert len(ports) == (2 if kit.role == "server" else 1)  # sites listen to their own only
+        own = ports - {address(kit)[1]}
+        for port in own:
+            with pytest.raises((ssl.SSLError, ConnectionError)):  # not even with a good certificate
+                handshake(kit, made.lead, port=port, seconds=60)
+        for port in ports:
+            with socket.create_connection(("localhost", port), 60) as plain:
+                plain.sendall(b"in the clear" * 10)
+                with contextlib.suppress(ConnectionError):  # hung up
+                    assert plain.recv(1) in (b"", b"\x15")  # or a TLS alert
+
+
+def handshake(
+    server: Kit,
+    person: Kit,
+    trusting: Kit | None = None,
+    seconds: float = 1,
+    version: ssl.TLSVersion | None = None,
+    port: int | None = None,
+) -> bool:
+    """Whether the server answers a person's certificate with more than an alert, within seconds."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
+    if version is not None:
+        context.minimum_version = context.maximum_version = version
     context.load_verify_locations((trusting or person).path / "startup" / "rootCA.pem")
     startup = person.path / "startup"
     context.load_cert_chain(startup / "client.crt", startup / "client.key")
     with (
-        socket.create_connection(("localhost", port), 60) as plain,
+        socket.create_connection(("localhost", port or address(server)[1]), 60) as plain,
         context.wrap_socket(plain) as secured,
     ):
         secured.settimeout(seconds)

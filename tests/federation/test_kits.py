@@ -2,10 +2,13 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
+from federation.harness import clients
 from fedloom.cli.main import main
+from fedloom.engines.flare import trial
 from fedloom.engines.flare.kits import open_kit
 from fedloom.engines.flare.policy import Policy
 from fedloom.engines.flare.policy_file import read_policy, set_data
@@ -76,6 +79,16 @@ def test_sites_sign_with_the_certificates_of_their_kits(kits):
     for file in ("server/startup/server.crt", "anna@example.org/startup/client.crt"):
         with pytest.raises(RefusedError, match="is not a site"):
             lyon.check("berlin", (kits / file).read_text(), b"", b"text")
+
+
+def test_a_trial_in_a_relative_folder_gives_sites_files_that_they_find(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = trial.build(Path("trial"), clients(), methods=["fedavg"], problems=["logistic"])
+    for kit in (made.server, *made.sites, made.lead):
+        assert kit.path.is_absolute() and kit.path.is_dir()
+    for kit in made.sites:  # whose processes have other working directories
+        data = Path(read_policy(kit.path).data)
+        assert data.is_absolute() and data.is_file()
 
 
 def test_a_kit_of_another_role_is_refused(kits, capsys):

@@ -133,8 +133,8 @@ def spoken_to(folder, chosen, **policy):
     """The desk of one site that has heard of the run."""
     conductor, wires = federation(folder, chosen, **policy)
     desk = wires["lyon"].desk
-    hello = {"name": "lyon", "sites": 3, **conductor.job._asdict()}
-    desk.call("hello", json.dumps(hello), b"")
+    _, hello, body = conductor._hello("lyon")
+    desk.call("hello", json.dumps(hello), body)
     return desk
 
 

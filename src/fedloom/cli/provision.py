@@ -13,16 +13,34 @@ def add(verbs: Any) -> None:
     parser = verbs.add_parser("provision", help="make the kits of a federation")
     parser.add_argument("project", metavar="PROJECT.toml", type=Path)
     parser.add_argument("--out", type=Path, default=Path("kits"), metavar="DIR")
+    parser.add_argument(
+        "--renew", action="store_true", help="renew the certificates of kits that are there"
+    )
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    kits = provision(read_project(arguments.project), arguments.out)
+    from fedloom.engines.flare.expiry import valid_until
+
+    kits = provision(read_project(arguments.project), arguments.out, renew=arguments.renew)
     commands = {"server": "fedloom serve", "site": "fedloom join", "person": "fedloom submit"}
     show_table(
-        [{"kit": str(kit.path), "for": kit.name, "command": commands[kit.role]} for kit in kits],
-        columns=("kit", "for", "command"),
+        [
+            {
+                "kit": str(kit.path),
+                "for": kit.name,
+                "command": commands[kit.role],
+                "valid until": f"{valid_until(kit):%Y-%m-%d}",
+            }
+            for kit in kits
+        ],
+        columns=("kit", "for", "command", "valid until"),
     )
+    if arguments.renew:
+        print(
+            "Owners copy startup/*.crt and startup/rootCA.pem into their kits, keep all else, and "
+            "start anew."
+        )
     print(
         f"Give each kit to its owner by a safe way; keep {arguments.out / AUTHORITY} to yourself."
     )

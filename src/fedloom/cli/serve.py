@@ -2,14 +2,30 @@
 
 import argparse
 import signal
+import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fedloom.cli.output import warn_of_expiry
 from fedloom.engines.flare.kits import Kit, open_kit
+from fedloom.engines.flare.locks import held
 from fedloom.engines.flare.policy_file import read_policy, set_data
-from fedloom.engines.flare.processes import CONSOLE, start, stop
+from fedloom.engines.flare.processes import (
+    CONSOLE,
+    await_listening,
+    await_registered,
+    check_alive,
+    log_size,
+    start,
+    stop,
+)
+from fedloom.engines.flare.reaching import address, await_server
 from fedloom.errors import FederationError, MissingDataError
+
+Process = subprocess.Popen[bytes]
+WAIT_SECONDS = 300.0  # for a server that is not there yet
 
 
 def add(verbs: Any) -> None:
@@ -27,23 +43,46 @@ def add(verbs: Any) -> None:
     join.add_argument("kit", metavar="KIT", type=Path)
     join.add_argument("--data", type=Path, metavar="FILE", help="this site's rows")
     join.add_argument("--test", type=Path, metavar="FILE", help="rows to take metrics on")
+    join.add_argument(
+        "--wait",
+        type=float,
+        default=WAIT_SECONDS,
+        metavar="SECONDS",
+        help=f"how long to wait for a server that is not there ({WAIT_SECONDS:g})",
+    )
     join.set_defaults(handle=_join)
 
 
 def _serve(arguments: argparse.Namespace) -> int:
     kit = open_kit(arguments.kit, "server")
-    _note_data(kit, arguments.data, None)
-    return _run(kit, f"serving {kit.project}")
+
+    def begin() -> Process:
+        _note_data(kit, arguments.data, None)
+        process = start(kit)
+        await_listening(kit, process)
+        _say(kit, f"serving {kit.project} at port {address(kit)[1]}")
+        return process
+
+    return _run(kit, begin)
 
 
 def _join(arguments: argparse.Namespace) -> int:
     kit = open_kit(arguments.kit, "site")
-    _note_data(kit, arguments.data, arguments.test)
-    policy = read_policy(kit.path)
-    if policy.data is None:
-        raise FederationError(f"{kit.name} has no data yet. Give --data FILE.")
-    allowed = f"methods {', '.join(policy.methods) or 'none'}"
-    return _run(kit, f"{kit.name} takes part in {kit.project} with {policy.data}; {allowed}")
+
+    def begin() -> Process:
+        _note_data(kit, arguments.data, arguments.test)
+        policy = read_policy(kit.path)
+        if policy.data is None:
+            raise FederationError(f"{kit.name} has no data yet. Give --data FILE.")
+        await_server(kit, arguments.wait, lambda text: print(text, flush=True))
+        written = log_size(kit)
+        process = start(kit)
+        await_registered(kit, process, written)
+        allowed = f"methods {', '.join(policy.methods) or 'none'}"
+        _say(kit, f"{kit.name} takes part in {kit.project} with {policy.data}; {allowed}")
+        return process
+
+    return _run(kit, begin)
 
 
 def _note_data(kit: Kit, data: Path | None, test: Path | None) -> None:
@@ -54,23 +93,26 @@ def _note_data(kit: Kit, data: Path | None, test: Path | None) -> None:
         set_data(kit.path, data.resolve(), None if test is None else test.resolve())
 
 
-def _run(kit: Kit, title: str) -> int:
+def _say(kit: Kit, title: str) -> None:
+    print(f"{title}; log in {kit.path / CONSOLE}; Ctrl-C ends it", flush=True)
+
+
+def _run(kit: Kit, begin: Callable[[], Process]) -> int:
     """Run a kit's process in the foreground, until it ends or is asked to."""
 
     def leave(*_: object) -> None:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, leave)
-    process = start(kit)
-    print(f"{title}; log in {kit.path / CONSOLE}; Ctrl-C ends it", flush=True)
-    try:
-        while process.poll() is None:
-            time.sleep(0.2)
-        raise FederationError(
-            f"the process of {kit.name} ended by itself with status {process.returncode}. "
-            f"{kit.path / CONSOLE} says why."
-        )
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        stop(kit)
+    warn_of_expiry(kit)
+    with held(kit):
+        signal.signal(signal.SIGTERM, leave)
+        stop(kit)  # what a command that was killed has left; nobody holds the kit any more
+        try:
+            process = begin()
+            while True:
+                check_alive(kit, process)
+                time.sleep(0.2)
+        except KeyboardInterrupt:
+            return 0
+        finally:
+            stop(kit)

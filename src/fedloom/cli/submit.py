@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fedloom.cli.output import show_json, show_table
+from fedloom.cli.output import show_json, show_table, warn_of_expiry
 from fedloom.cli.prepared import show_preparation
 from fedloom.cli.run import show_result
 from fedloom.engines.flare.kits import Kit, open_kit
@@ -40,7 +40,9 @@ def add(verbs: Any) -> None:
 def _submit(arguments: argparse.Namespace) -> int:
     chosen = settings.read(arguments.settings, arguments.set)
     out = arguments.out or running.default_folder(chosen)
-    result = submitted(chosen, open_kit(arguments.kit, "person"), out, arguments.resume)
+    kit = open_kit(arguments.kit, "person")
+    warn_of_expiry(kit)
+    result = submitted(chosen, kit, out, arguments.resume)
     show_preparation(result)
     show_result(result)
     print(f"kept in {out}")
@@ -73,6 +75,7 @@ def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Re
 
 def _status(arguments: argparse.Namespace) -> int:
     kit = open_kit(arguments.kit, "person")
+    warn_of_expiry(kit)
     with connected(kit) as session:
         sites = [
             {"site": name, "last heard": f"{datetime.fromtimestamp(when):%Y-%m-%d %H:%M:%S}"}

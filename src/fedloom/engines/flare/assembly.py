@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import fedloom
 from fedloom.engines.flare import claims
 from fedloom.engines.flare.all_columns import AllColumns
 from fedloom.engines.flare.all_rows import AllRows
@@ -108,7 +109,8 @@ class Assembly:
 
     def _hello(self, name: str) -> tuple[str, Facts, bytes]:
         among = {"name": name, "sites": len(self.sites.calls)}  # the same whenever it is said
-        return "hello", {**among, **self.job._asdict()}, b""
+        facts = {"version": fedloom.__version__, **among, **self.job._asdict()}
+        return "hello", facts, b""
 
     def _introduction(self, name: str) -> tuple[str, Facts, bytes]:
         facts, body = self.all.introduction()

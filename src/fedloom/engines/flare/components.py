@@ -12,6 +12,7 @@ from typing import Any
 from nvflare.collab import collab
 
 from fedloom.checksums import write_json
+from fedloom.engines.flare.compatibility import check_version
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC, Job
@@ -19,6 +20,11 @@ from fedloom.engines.flare.sites import Call, SiteError
 from fedloom.errors import FederationError, FedloomError, RefusedError
 
 _LINGER = 1.0  # seconds in which a follower may still see the last round
+_TELLING = 5.0  # in which a follower must ask, to hear why the run failed
+_WRITING = (
+    "the server could not read or write its files: {}. Make room in its kit, then go on with "
+    "`fedloom submit --resume`."
+)
 log = logging.getLogger("fedloom")
 
 
@@ -54,8 +60,10 @@ def _desk_of(kit: Path) -> Desk:
 class ServerSide:
     """The server: conducts the run, and leaves its result in the job's folder."""
 
-    def __init__(self, job: str):
+    def __init__(self, job: str, version: str | None = None):
         self._job = job
+        self._version = version  # of the fedloom that submitted the job
+        self._failed: str | None = None
 
     @collab.main  # type: ignore[untyped-decorator]
     def run(self) -> None:
@@ -66,17 +74,23 @@ class ServerSide:
         calls = {proxy.name: _call(proxy) for proxy in collab.clients}
         home = Path(workspace.get_root_dir())
         try:
+            check_version(self._version, "whoever submitted the run")
             conductor = Conductor(Job.from_text(self._job), calls, home, log=log.info)
             context.get_engine().register_app_command(
-                TOPIC, lambda topic, data, ctx: conductor.status()
+                TOPIC, lambda topic, data, ctx: {**conductor.status(), "failed": self._failed}
             )
             conductor.run().save(folder / RESULT)
             outcome = {"status": "done"}
             time.sleep(_LINGER)
         except Exception as error:  # without an outcome the job would be submitted over and over
+            message = str(error)
             if not isinstance(error, FedloomError):
                 log.exception("the run failed")
-            outcome = {"status": "failed", "kind": type(error).__name__, "message": str(error)}
+            if isinstance(error, OSError) and not isinstance(error, FedloomError):
+                # With a full disk no outcome can be left, so whoever follows is told.
+                self._failed = message = _WRITING.format(error.strerror or error)
+                time.sleep(_TELLING)
+            outcome = {"status": "failed", "kind": type(error).__name__, "message": message}
         write_json(folder / OUTCOME, outcome)
 
 

@@ -22,6 +22,7 @@ from fedloom.algorithms.wrappers.private import is_private, sealed
 from fedloom.engines import evaluation, wire
 from fedloom.engines.flare.answers import Answers
 from fedloom.engines.flare.budget import Budget, noise_of
+from fedloom.engines.flare.compatibility import check_version
 from fedloom.engines.flare.job import Job
 from fedloom.engines.flare.letters import letter_from, packed, unpacked
 from fedloom.engines.flare.own_columns import OwnColumns
@@ -137,6 +138,7 @@ class Desk:
 
     def _hello(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Is this run allowed here, and what is there for it?"""
+        check_version(facts.pop("version", None), "the server")
         name, sites = facts.pop("name"), facts.pop("sites")
         self.policy.check_cohort(sites)
         self.job = Job(**facts)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import fedloom
 from fedloom.errors import RefusedError
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import Settings, parse
@@ -94,7 +95,13 @@ def write_job(job: Job, folder: Path, sites: tuple[str, ...] | None, min_sites: 
         "format_version": 2,
         "task_data_filters": [],
         "task_result_filters": [],
-        "components": [{"id": "_server", "path": SERVER_CLASS, "args": {"job": job.text()}}],
+        "components": [
+            {
+                "id": "_server",
+                "path": SERVER_CLASS,
+                "args": {"job": job.text(), "version": fedloom.__version__},
+            }
+        ],
         "workflows": [
             {
                 "id": "controller",

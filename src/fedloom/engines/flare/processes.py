@@ -1,17 +1,22 @@
 """The processes behind a kit: what its owner settles before they start, how they start and stop."""
 
 import contextlib
+import itertools
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from fedloom.engines.flare.abandoned import end_abandoned
 from fedloom.engines.flare.job import CLASSES
 from fedloom.engines.flare.kits import Kit
+from fedloom.engines.flare.locks import held
+from fedloom.engines.flare.reaching import address
 from fedloom.errors import FederationError
 from fedloom.files import write_text
 from fedloom.hints import needs
@@ -29,6 +34,8 @@ RIGHTS = {
     "lead": {**dict.fromkeys(_LEADS, "any"), "manage_job": "n:submitter", **_CLOSED},
     "member": {"view": "any", "app_command": "any", **_CLOSED},
 }
+_REGISTRAR = "nvflare.private.fed.client.fed_client.FederatedClient"  # it says, at level INFO,
+_REGISTERED = b"Successfully registered client"  # when the server has taken a site in
 _SILENT_SECONDS = 30  # after which the server no longer counts a silent site as connected
 _MODULES = {
     "server": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
@@ -47,6 +54,7 @@ def settle(kit: Kit) -> None:
         parts = resources["components"]
         resources["components"] = [part for part in parts if part["id"] != "site_log_streamer"]
     if kit.role == "server":
+        _listen_strictly(kit)
         for server in resources["servers"]:
             server["heart_beat_timeout"] = _SILENT_SECONDS
         storage = resources["snapshot_persistor"]["args"]["storage"]["args"]
@@ -59,16 +67,20 @@ def settle(kit: Kit) -> None:
     logs = json.loads((local / "log_config.json.default").read_text(encoding="utf-8"))
     logs["loggers"]["root"]["level"] = "WARNING"
     logs["loggers"]["fedloom"] = {"level": "INFO"}
+    logs["loggers"][_REGISTRAR] = {"level": "INFO"}
     _write(local / "resources.json", resources)
     _write(local / "authorization.json", {"format_version": "1.0", "permissions": RIGHTS})
     _write(local / "log_config.json", logs)
-    _write(local / "comm_config.json", {"format_version": 2, **_STREAMING})
+    _write(local / "comm_config.json", {"format_version": 2, **_STREAMING, **_network()})
 
 
 def start(kit: Kit) -> "subprocess.Popen[bytes]":
     """Start the process of a server or a site; FLARE starts others from it for each job."""
     needs("nvflare", "federate")
     settle(kit)
+    if kit.role == "server":
+        check_port(kit)
+        end_abandoned(kit)
     module, file = _MODULES[kit.role]
     own = [f"uid={kit.name}"] if kit.role == "site" else []
     command = [
@@ -97,7 +109,7 @@ def processes_of(kit: Kit) -> list[Any]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         arguments = process.info["cmdline"] or []
-        if process.pid != os.getpid() and "-m" in arguments and str(kit.path) in arguments:
+        if ("-m", str(kit.path)) in itertools.pairwise(arguments):
             found.append(process)
     return found
 
@@ -121,33 +133,114 @@ def stop(kit: Kit, patience: float = 3.0) -> None:
 def running(*kits: Kit) -> Iterator[None]:
     """Servers and sites that run as long as the block does."""
     started = []
-    try:
+    with contextlib.ExitStack() as locks:
         for kit in kits:
-            started.append(start(kit))
-            if kit.role == "server":
-                await_port(kit)
-        yield
-    finally:
-        for kit in reversed(kits):
-            stop(kit)
-        for process in started:
-            process.wait()
+            locks.enter_context(held(kit))
+        try:
+            for kit in kits:
+                started.append(start(kit))
+                if kit.role == "server":
+                    await_listening(kit, started[-1])
+            yield
+        finally:
+            for kit in reversed(kits):
+                stop(kit)
+            for process in started:
+                process.wait()
 
 
-def await_port(kit: Kit, seconds: float = 120.0) -> None:
-    """Wait until a server answers at its port."""
-    import socket
+def check_port(kit: Kit) -> None:
+    """Refuse to start a server whose port is taken: FLARE would go on without it."""
+    _, port = address(kit)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            raise FederationError(
+                f"the server cannot have port {port}: {error.strerror}. Stop what uses it, or give "
+                f"the project another port and provision it anew."
+            ) from error
 
-    facts = json.loads((kit.path / "startup" / "fed_server.json").read_text(encoding="utf-8"))
-    port = int(facts["servers"][0]["service"]["target"].rpartition(":")[2])
+
+def await_listening(kit: Kit, process: "subprocess.Popen[bytes]", seconds: float = 120.0) -> None:
+    """Wait until the server that was started listens at its port."""
+    import psutil
+
+    _, port = address(kit)
+
+    def listens() -> bool:
+        open_here = psutil.Process(process.pid).net_connections("tcp")
+        return any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in open_here)
+
+    _await(kit, process, listens, seconds, f"did not open port {port}")
+
+
+def await_registered(
+    kit: Kit, process: "subprocess.Popen[bytes]", written: int, seconds: float = 60.0
+) -> None:
+    """Wait until the server has taken a site in; `written` was there in its log before."""
+
+    def registered() -> bool:
+        with open(kit.path / CONSOLE, "rb") as console:
+            console.seek(written)
+            return _REGISTERED in console.read()
+
+    _await(kit, process, registered, seconds, "was not taken in by the server")
+
+
+def _await(
+    kit: Kit,
+    process: "subprocess.Popen[bytes]",
+    done: Callable[[], bool],
+    seconds: float,
+    complaint: str,
+) -> None:
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        with contextlib.suppress(OSError), socket.create_connection(("localhost", port), 1):
-            return
+    while True:
+        check_alive(kit, process)
+        with contextlib.suppress(Exception):  # psutil has many ways to say that a process is gone
+            if done():
+                return
+        if time.monotonic() > until:
+            raise FederationError(
+                f"{kit.name} {complaint} within {seconds:g} s. {kit.path / CONSOLE} says why."
+            )
         time.sleep(0.1)
-    raise FederationError(
-        f"the server did not open port {port} within {seconds:g} s. {kit.path / CONSOLE} says why."
-    )
+
+
+def check_alive(kit: Kit, process: "subprocess.Popen[bytes]") -> None:
+    """Raise where the process of a kit has ended by itself."""
+    if process.poll() is not None:
+        raise FederationError(
+            f"the process of {kit.name} ended by itself with status {process.returncode}. "
+            f"{kit.path / CONSOLE} says why."
+        )
+
+
+def log_size(kit: Kit) -> int:
+    """How much a kit's log holds."""
+    file = kit.path / CONSOLE
+    return file.stat().st_size if file.exists() else 0
+
+
+def _listen_strictly(kit: Kit) -> None:
+    """Let the server listen by our own driver; resources.json cannot say so."""
+    from fedloom.engines.flare.tls import SCHEME
+
+    file = kit.path / "startup" / "fed_server.json"
+    facts = json.loads(file.read_text(encoding="utf-8"))
+    for server in facts["servers"]:
+        server["service"]["scheme"] = SCHEME
+    _write(file, facts)
+
+
+def _network() -> dict[str, Any]:
+    """Our own driver, also for what the processes of this host say to one another."""
+    from fedloom.engines.flare.tls import DRIVERS, OWN_SCHEME
+
+    own = {"scheme": OWN_SCHEME, "resources": {"host": "localhost"}}
+    return {"comm_driver_path": str(DRIVERS), "internal": own, "allow_adhoc_conns": False}
 
 
 def _write(path: Path, content: Any) -> None:

@@ -26,11 +26,12 @@ from fedloom.engines.flare.kits import Kit
 from fedloom.engines.flare.policy import POLICY
 from fedloom.engines.flare.policy_file import policy_text
 from fedloom.errors import FederationError, SettingsError
-from fedloom.files import make_private, write_text
+from fedloom.files import make_private, write_bytes, write_text
 from fedloom.hints import closest, needs
 from fedloom.parameters import Rule, anything, at_least, param, parametrised
 
 AUTHORITY = "authority"  # the folder with the project's own certificate authority: keep it secret
+CERTIFICATES = "fedloom.engines.flare.certificates.Certificates"
 ROLES = ("lead", "project_admin", "org_admin", "member")
 _words = Rule(
     lambda v: isinstance(v, list | tuple) and len(v) > 0 and all(isinstance(w, str) for w in v),
@@ -79,10 +80,20 @@ def read_project(path: Path) -> Project:
     return Project(**tables.pop("server", {}), **tables)
 
 
-def provision(project: Project, out: Path) -> list[Kit]:
-    """Write the kits that are not there yet; a later call with more sites adds theirs."""
+def provision(project: Project, out: Path, *, renew: bool = False) -> list[Kit]:
+    """Write the kits that are not there yet; a later call with more sites adds theirs.
+
+    With `renew` the kits that are there get new certificates for the same names and keys, and keep
+    everything else. Returns the kits that were written to.
+    """
     needs("nvflare", "federate")
-    made = _build(project, out / AUTHORITY)
+    out = out.resolve()  # the processes of a kit have working directories of their own
+    if renew and not (out / AUTHORITY).exists():
+        raise FederationError(
+            f"{out / AUTHORITY} is not there, and no other authority can renew certificates. Give "
+            f"--out the folder in which the kits were made."
+        )
+    made = _build(project, out / AUTHORITY, renew)
     kits = [Kit(out / "server", "server", project.host, project.organisation, project.name)]
     kits += [Kit(out / n, "site", n, project.organisation, project.name) for n in project.sites]
     kits += [Kit(out / n, "person", n, project.organisation, project.name) for n in project.people]
@@ -93,25 +104,34 @@ def provision(project: Project, out: Path) -> list[Kit]:
         kit.write_card()
         if kit.role == "site":
             write_text(kit.path / POLICY, policy_text(project.policy or {}))
+    renewed = [kit for kit in kits if kit not in fresh] if renew else []
+    for kit in renewed:
+        for file in _certificates(made / kit.name):
+            write_bytes(kit.path / "startup" / file.name, file.read_bytes())
     shutil.rmtree(made)
-    return fresh
+    return fresh + renewed
 
 
-def _build(project: Project, authority: Path) -> Path:
+def _certificates(kit: Path) -> list[Path]:
+    """What of a kit expires."""
+    return [*(kit / "startup").glob("*.crt"), kit / "startup" / "rootCA.pem"]
+
+
+def _build(project: Project, authority: Path, renew: bool) -> Path:
     """Let FLARE make the kits; returns the folder that holds them."""
     from nvflare.lighter.constants import CtxKey
     from nvflare.lighter.prov_utils import prepare_builders
     from nvflare.lighter.provision import prepare_project
     from nvflare.lighter.provisioner import Provisioner
 
-    description = _description(project)
+    description = _description(project, renew)
     authority.mkdir(0o700, parents=True, exist_ok=True)  # before there are keys in it
     try:
         builders = prepare_builders(description)
         context = Provisioner(str(authority), builders).provision(
             prepare_project(description), logger=_Quiet()
         )
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:
         raise FederationError(
             f"project {project.name!r} cannot be provisioned: {error}. Correct the project file."
         ) from error
@@ -123,7 +143,7 @@ def _build(project: Project, authority: Path) -> Path:
     return Path(context[CtxKey.CURRENT_PROD_DIR])
 
 
-def _description(project: Project) -> dict[str, Any]:
+def _description(project: Project, renew: bool) -> dict[str, Any]:
     """The project as FLARE wants it."""
     common = {"org": project.organisation}
     server = {"name": project.host, "type": "server", "fed_learn_port": project.port, **common}
@@ -142,7 +162,7 @@ def _description(project: Project) -> dict[str, Any]:
                 "path": f"{impl}.static_file.StaticFileBuilder",
                 "args": {"config_folder": "config", "scheme": "tcp"},
             },
-            {"path": f"{impl}.cert.CertBuilder", "args": {}},
+            {"path": CERTIFICATES, "args": {"renew": renew}},
             {"path": f"{impl}.signature.SignatureBuilder", "args": {}},
         ],
     }

@@ -10,10 +10,14 @@ from typing import Any
 from fedloom.checksums import read_json
 from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC
 from fedloom.engines.flare.kits import Kit
+from fedloom.engines.flare.reaching import knock
 from fedloom.engines.result import Result, load
 from fedloom.errors import DivergedError, FederationError
 from fedloom.files import write_bytes, write_folder
 
+# FLARE's words for how a job stands.
+QUEUED = ("SUBMITTED", "APPROVED")
+GOING = ("DISPATCHED", "RUNNING")
 ENDED = "FINISHED"
 
 
@@ -84,6 +88,7 @@ def connected(kit: Kit, seconds: float = 10.0) -> Iterator[Session]:
     """A session, closed at the end: an open one would keep this process from ending."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
+    knock(kit)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # FLARE greets on standard output
             flare = new_secure_session(

@@ -47,6 +47,7 @@ def build(
 
     Of parties with columns, the server gets the labels.
     """
+    folder = folder.resolve()  # sites read their files from another working directory
     names = tuple(_plain(name) for name in clients.names)
     project = Project(
         name="trial",

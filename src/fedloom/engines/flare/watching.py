@@ -15,7 +15,8 @@ from typing import Any
 from fedloom.checksums import read_json, write_json
 from fedloom.engines.flare.job import fingerprint, job_of, write_job
 from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.session import ENDED, Session, connected
+from fedloom.engines.flare.reaching import CannotWriteError
+from fedloom.engines.flare.session import ENDED, GOING, QUEUED, Session, connected
 from fedloom.engines.progress import Progress, Silent
 from fedloom.engines.result import Result
 from fedloom.errors import FederationError
@@ -90,6 +91,7 @@ class _Watch:
         self.resume = resume
         self.bar = bar
         self.say = say
+        self.ahead = ""  # what the run waits for in the server's queue
         self.heard = 0.0  # when the server last answered
 
     def to_the_end(self, out: Path) -> Result:
@@ -114,9 +116,10 @@ class _Watch:
         if not self.record.jobs:
             return None
         job = self.record.jobs[-1]
-        if self._state(session, job).startswith(ENDED):
+        state = self._state(session, job)
+        if state.startswith(ENDED):
             return None
-        if session.status(job) is not None:
+        if state in QUEUED or session.status(job) is not None:
             return job
         session.abort(job)
         return None
@@ -161,6 +164,9 @@ class _Watch:
             state = self._state(session, job)
             if state.startswith(ENDED):
                 return state == f"{ENDED}:COMPLETED"
+            if state in QUEUED and self._waits_in_line(session, job):
+                began = time.monotonic()
+                continue
             status = session.status(job)
             if status is None:
                 # After a restart of the server a job counts as running that no longer is.
@@ -169,9 +175,10 @@ class _Watch:
                     return False
                 continue
             began = time.monotonic()
-            for text in (
-                status["notes"][noted - status["noted"] :] if noted < status["noted"] else ()
-            ):
+            if status.get("failed"):
+                raise FederationError(status["failed"])
+            fresh = status["noted"] - noted
+            for text in status["notes"][-fresh:] if fresh > 0 else ():
                 self.say(text)
             noted = status["noted"]
             self.bar.advance(status["round"], status["round"] / max(status["seconds"], 1e-9))
@@ -182,6 +189,18 @@ class _Watch:
                 session.abort(job)
                 self._await_end(session, job)
                 return False
+
+    def _waits_in_line(self, session: Session, job: str) -> bool:
+        """Whether the server is at work on another run, which this one must wait for."""
+        try:
+            going = [row for row in session.jobs() if row.get("status") in GOING]
+        except FederationError:
+            return True  # whether the server is still there, the next look at the job's state tells
+        ahead = ", ".join(sorted(str(row.get("name")) for row in going if row["job_id"] != job))
+        if ahead and ahead != self.ahead:
+            self.say(f"waiting in the server's queue, for the end of {ahead}")
+        self.ahead = ahead
+        return bool(ahead)
 
     def _state(self, session: Session, job: str) -> str:
         try:
@@ -210,15 +229,19 @@ class _Watch:
     def _await_server(self) -> None:
         """Wait for a server that went away."""
         self.say("the server does not answer; waiting for it")
+        reason = ""
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
             try:
                 with connected(self.kit):
                     return
-            except FederationError:
+            except CannotWriteError:
+                raise
+            except FederationError as error:
+                reason = str(error)
                 time.sleep(POLL_SECONDS)
         raise FederationError(
-            f"the server has not answered for {PATIENCE_SECONDS:g} s. Start it with "
+            f"the server has not answered for {PATIENCE_SECONDS:g} s: {reason} Start it with "
             f"`fedloom serve`, then go on with `fedloom submit --resume`."
         )
 

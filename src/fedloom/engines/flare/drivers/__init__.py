@@ -1,0 +1,1 @@
+"""What FLARE's processes search for drivers: it imports every file here by its bare name."""
