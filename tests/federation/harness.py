@@ -10,6 +10,7 @@ from federation.authority import certify
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data.clients import from_arrays
 from fedloom.engines.flare import trial
+from fedloom.engines.flare.assembly import Assembly
 from fedloom.engines.flare.conductor import Conductor
 from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.job import job_of
@@ -125,6 +126,11 @@ def refused(conductor, complaint):
     with pytest.raises(FederationError):
         conductor.run()
     assert any(complaint in note for note in conductor.notes), conductor.notes
+
+
+def hello(conductor, name):
+    """What the server of a run says to a site first."""
+    return Assembly(conductor.job, None, conductor.sites, print)._hello(name)
 
 
 def restarted(wires):

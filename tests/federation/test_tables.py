@@ -133,7 +133,7 @@ def spoken_to(folder, chosen, **policy):
     """The desk of one site that has heard of the run."""
     conductor, wires = federation(folder, chosen, **policy)
     desk = wires["lyon"].desk
-    _, hello, body = conductor._hello("lyon")
+    _, hello, body = harness.hello(conductor, "lyon")
     desk.call("hello", json.dumps(hello), body)
     return desk
 
