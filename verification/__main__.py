@@ -32,6 +32,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="repeats a verification (default: another each)")
     parser.add_argument("--methods", nargs="+", metavar="KEY", help="these methods only")
     parser.add_argument("--processes", type=int, default=20, help="fresh processes for a program")
+    parser.add_argument("--jobs", type=int, default=1, help="of them run side by side")
     parser.add_argument(
         "--all", action="store_true", help="every program in fresh processes, however long it takes"
     )
@@ -61,7 +62,7 @@ def main(given: list[str] | None = None) -> int:
                     break
                 until = float("inf") if asked.all else end
                 ran = processes.run_all(
-                    programs, asked.processes, seed + number, until, report.show
+                    programs, asked.processes, seed + number, until, report.show, asked.jobs
                 )
                 report.take_processes(ran, processes.differences(ran))
     except KeyboardInterrupt:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,24 +68,30 @@ def run_all(
     seed: int,
     deadline: float,
     show: Callable[[str, Any], None],
+    jobs: int = 1,
 ) -> list[Ran]:
     """Run programs in `count` fresh processes, or in as many as there is time for (two at least).
 
     The first process finds its cache empty and fills it; of the others, every second one gets that
-    cache, and the rest an empty one each.
+    cache, and the rest an empty one each. After the first, `jobs` of them run side by side.
     """
-    chance, ran = random.Random(seed), []
+    chance = random.Random(seed)
+    orders = [chance.sample(list(programs), len(programs)) for _ in range(count)]
     with tempfile.TemporaryDirectory() as folder:
-        filled = Path(folder) / "filled"
-        for number in range(count):
+
+        def played(number: int) -> Ran | None:
             if number >= 2 and time.monotonic() > deadline:
-                break
-            order = chance.sample(list(programs), len(programs))
+                return None
+            order = orders[number]
             show("fresh processes", f"{number + 1} of {count}: {' '.join(order)}")
-            cache = filled if number == 0 or number % 2 else Path(folder) / f"empty {number}"
+            own = number and number % 2 == 0
+            cache = Path(folder) / (f"empty {number}" if own else "filled")
             kind = "empty" if number % 2 == 0 else "filled"
-            ran.append(Ran(tuple(order), kind, fresh(order, cache)))
-    return ran
+            return Ran(tuple(order), kind, fresh(order, cache))
+
+        with ThreadPoolExecutor(jobs) as pool:
+            ran = [played(0), *pool.map(played, range(1, count))]
+    return [one for one in ran if one is not None]
 
 
 def fresh(order: Sequence[str], cache: Path) -> dict[str, str]:
