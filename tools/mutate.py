@@ -57,6 +57,7 @@ TESTS = {  # the longest prefix of a path counts
         "core/test_many.py",
         "core/test_problems.py",
     ],
+    "engines/reference": ["core/test_reference.py"],
     "engines/secure": ["federation/test_secure.py", "federation/test_active_server.py"],
 }
 # Processes and networks need tests of minutes; catalogues hold data.
