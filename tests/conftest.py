@@ -27,6 +27,9 @@ if _VERSION in _FLAGS:
         "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0 "
         "--xla_llvm_disable_expensive_passes=true" + _FLAGS[_VERSION],
     )
+# Tracing makes many small objects that stay; looking for cycles among them as often as Python does
+# takes about 6 per cent of the time.
+gc.set_threshold(100_000, 20, 50)
 # A job in the background of a shell ignores Ctrl-C, and tests of Ctrl-C would with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 _MUCH_MEMORY = 950_000_000  # bytes; a test may add most of another GB, and a worker has 2 GB

@@ -57,6 +57,13 @@ TESTS = {  # the longest prefix of a path counts
         "core/test_many.py",
         "core/test_problems.py",
     ],
+    "engines/keys": ["core/test_draws.py"],
+    "engines/reference": ["core/test_reference.py"],
+    "engines/simulation": [
+        "core/test_simulator.py",
+        "core/test_many.py",
+        "preparation/test_party_files.py",
+    ],
     "engines/secure": ["federation/test_secure.py", "federation/test_active_server.py"],
 }
 # Processes and networks need tests of minutes; catalogues hold data.

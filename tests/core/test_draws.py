@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom import draws
+from fedloom.engines import keys
 
 SAMPLES = 60_000
 IMPROBABLE = 1e-5  # a p-value that a sound generator meets once in a hundred thousand seeds
@@ -115,3 +116,14 @@ def test_bits_of_every_width_are_uniform(dtype, double):
     assert words.dtype == dtype
     share = np.unpackbits(words.view(np.uint8)).mean()
     assert abs(share - 0.5) < 5 * 0.5 / math.sqrt(words.nbytes * 8)
+
+
+def test_a_first_state_shares_no_key_with_a_round():
+    root, rounds = keys.root(0), jnp.arange(1000)
+    pairs = (
+        (keys.first_hub(root), jax.vmap(lambda r: keys.hub(root, r))(rounds)),
+        (keys.first_client(root, 3), jax.vmap(lambda r: keys.client(root, r, 1, 3))(rounds)),
+    )
+    for first, others in pairs:
+        same = jax.random.key_data(others) == jax.random.key_data(first)
+        assert not same.all(-1).any()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from fedloom.errors import ParameterError
+from fedloom.errors import FedloomError, ParameterError
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(40, 3))
@@ -38,6 +38,15 @@ def test_more_coordinates_than_a_hessian_is_formed_for():
     wide = RNG.normal(size=(40, 601))
     assert not fl.reference(fl.problems.LeastSquares(), clients(wide), tolerance=1e-9).unique
     assert fl.reference(fl.problems.LeastSquares(l2=1.0), clients(wide), tolerance=1e-9).unique
+
+
+def test_gradient_steps_are_counted_one_by_one():
+    """This one takes between 14 and 20."""
+    wide = clients(np.random.default_rng(1).normal(size=(40, 601)))
+    bowl = fl.problems.LeastSquares(l2=1.0)
+    assert fl.reference(bowl, wide, tolerance=1e-9, iterations=24).residual < 1e-7
+    with pytest.raises(FedloomError, match="the reference solution was not reached"):
+        fl.reference(bowl, wide, tolerance=1e-9, iterations=12)
 
 
 def run(metric, problem, x):

@@ -24,9 +24,9 @@ def key_of(name, authority="project"):
 
 
 @functools.cache
-def certificate(name, authority="project", role=None, age=0):
-    """The certificate of a participant, made `age` days ago for ten days."""
-    names = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
+def certificate(name, authority="project", role=None, age=0, also=()):
+    """A certificate of ten days, made `age` days ago; its holder may have more names than one."""
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, each) for each in (name, *also)]
     names += [x509.NameAttribute(NameOID.UNSTRUCTURED_NAME, role)] if role else []
     made = datetime.datetime.now(datetime.UTC) - age * _DAY - _DAY
     return (
@@ -41,8 +41,8 @@ def certificate(name, authority="project", role=None, age=0):
     )
 
 
-def pem(name, authority="project", role=None, age=0):
-    return certificate(name, authority, role, age).public_bytes(Encoding.PEM)
+def pem(name, authority="project", **options):
+    return certificate(name, authority, **options).public_bytes(Encoding.PEM)
 
 
 def certify(kit, name=None):

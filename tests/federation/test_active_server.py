@@ -92,6 +92,7 @@ CARDS = {
     "of another authority": (lambda c: forged("eve"), "not by the authority of this project"),
     "of the server": (lambda c: forged(), "is not a site"),
     "of a person": (lambda c: forged(role="lead"), "s1 is not a site"),
+    "of two sites": (lambda c: forged(also=("s2",)), "does not name one holder"),
     "out of date": (lambda c: forged(age=20), "s1 is not valid now"),
     "no certificate": (lambda c: [*c["1"][:2], "", c["1"][3]], "not by the authority"),
 }

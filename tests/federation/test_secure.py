@@ -22,7 +22,7 @@ from fedloom.engines.secure.sums import Sums, sums_of, why_not
 from fedloom.engines.site import Site
 from fedloom.errors import ProtocolError, RefusedError, UnopenedError, WireError
 from fedloom.federation import alone, assemble, know
-from fedloom.protocol import Cohort, Replies
+from fedloom.protocol import Ask, Cohort, Replies
 from laws.trials import ALL, BATCH, ROUNDS, run, trial
 
 
@@ -188,6 +188,18 @@ def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double, tm
     compare = np.asarray(algorithm.model(simulated.state.hub, fed))
     np.testing.assert_allclose(np.asarray(algorithm.model(hub.state, fed)), compare, atol=1e-7)
     assert hub.bytes_up > simulated.final["bytes_up"]  # what it costs is counted
+
+
+def test_an_exchange_that_does_not_take_place_sums_to_zero():
+    tried, algorithm = trial("smooth"), CATALOGUE["fedavg"].example()
+    whole = assemble(tried.problem, tried.clients, BATCH, "float32")
+    expected = schema(algorithm, whole)
+    hub = SecureHub(algorithm, whole.fed, expected, None, names=tried.clients.names)
+    hub.sums = {"round": (("plain", "weighted"),)}
+    nobody = Ask(np.zeros(3), Cohort(np.arange(4), np.ones(4, bool)), "train", when=False)
+    sums = hub._exchange(nobody, expected["round"][0], round=1, exchange=1, ages={})
+    for found in (sums.sum(), sums.sum(whole.fed.weights)):
+        np.testing.assert_array_equal(found, np.zeros(3))
 
 
 def test_sums_reduce_as_the_replies_would():

@@ -4,13 +4,24 @@ The draws are the only thing that a transcription shares with the library. Every
 gradients and the listings themselves, is written again in plain NumPy.
 """
 
+import functools
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedloom import cohorts, draws
 from fedloom.engines import keys
 
 _distinct = jax.jit(draws.distinct, static_argnames="count")
+
+
+@functools.partial(jax.jit, static_argnames=("count", "steps"))
+def _batches(root, round, exchange, client, domain, count, steps):
+    """The rows that a client draws in each step, in one program: calls one by one take longer."""
+    key = keys.client(root, round, exchange, client)
+    rows = lambda step: draws.distinct(draws.nth(key, step), domain, count)  # noqa: E731
+    return jax.vmap(rows)(jnp.arange(steps))
 
 
 class LogisticClients:
@@ -68,5 +79,10 @@ class Draws:
 
     def batches(self, round, exchange, client, steps):
         """The rows of each local step."""
-        key = keys.client(self.root, round, exchange, client)
-        return [self.rows(draws.nth(key, step), client) for step in range(steps)]
+        size = self.sizes[client]
+        if self.batch_size is None:
+            return [np.arange(size)] * steps
+        count, domain = min(self.batch_size, size), draws.domain(size)
+        # Numbers of one kind, so that a program is made once for each size.
+        path = (np.uint32(number) for number in (round, exchange, client))
+        return list(np.asarray(_batches(self.root, *path, domain, count, steps)))

@@ -267,8 +267,8 @@ def test_the_centralised_optimum_and_its_support_on_a9a(monkeypatch):
     problem = fl.problems.Logistic(regulariser=fl.problems.L1(1e-3))
     optimum = fl.reference(problem, clients)
     result = simulate(
-        DecoupledProx(lr=1.0, local_steps=10), problem=problem, clients=clients, rounds=500,
-        batch_size=None, optimum=optimum, metrics=("gap",), eval_every=500,
+        DecoupledProx(lr=1.0, local_steps=10, server_lr=2.0), problem=problem, clients=clients,
+        rounds=250, batch_size=None, optimum=optimum, metrics=("gap",), eval_every=250,
     )  # fmt: skip
     assert abs(result.final["gap"]) < 1e-8
     np.testing.assert_array_equal(result.model != 0, optimum.vector != 0)

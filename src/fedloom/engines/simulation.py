@@ -46,7 +46,7 @@ class Simulation:
         metrics: Sequence[str] | Mapping[str, Metric] | None,
         precision: str,
         devices: int | None,
-        deterministic: bool = True,
+        deterministic: bool,
     ):
         self.algorithm = algorithm
         self.clients = clients
