@@ -4,10 +4,11 @@ A file is its owner's alone (0600) unless it is `shared`: then others may read i
 umask lets them. States, checkpoints, kits and policies are private; results and reports are shared.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _ALONE, _SHARED = 0o600, 0o644
@@ -62,6 +63,20 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
             os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes, and others in this one, out of a folder for the time of the block."""
+    import fcntl  # not on every system, and needed by federations only
+
+    folder.mkdir(parents=True, exist_ok=True)
+    file = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR, _ALONE)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def make_private(folder: Path) -> None:

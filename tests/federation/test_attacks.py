@@ -79,7 +79,7 @@ def test_a_second_hello_changes_nothing(noisy):
     assert desk.call("hello", facts, body) == given
     other = json.loads(facts)
     other["tables"]["data"]["label"] = "x0"
-    with pytest.raises(RefusedError, match="takes part in a run already"):
+    with pytest.raises(RefusedError, match="has heard of a run already"):
         desk.call("hello", json.dumps(other), body)
     assert desk.call(*of(calls, "letter", 2)[:3]) == of(calls, "letter", 2)[3]
 

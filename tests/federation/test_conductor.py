@@ -217,7 +217,7 @@ REFUSALS = {
     "column": (
         {"features": ["x0"]},
         {},
-        "allows the features x0; the job wants 'x1'",
+        "this site's table has columns that its policy does not allow",
     ),
     "few": ({"min_sites": 4}, {}, "at least 4 sites are asked; here are 3"),
 }
@@ -300,7 +300,7 @@ def test_sites_with_other_columns_are_named(tmp_path):
 
     file = tmp_path / "rows" / "lyon.parquet"
     pl.read_parquet(file).rename({"x1": "weight"}).write_parquet(file)
-    refused(conductor, "lyon does not take part: this site's policy allows the features x0, x1")
+    refused(conductor, "lyon does not take part: this site's table has columns that its policy")
 
 
 def test_clipping_and_noise_stay_at_the_site(tmp_path):

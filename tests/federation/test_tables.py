@@ -120,7 +120,11 @@ def test_a_server_that_dies_remembers_the_preparation(tmp_path):
 
 def test_what_a_policy_forbids_is_refused(tmp_path):
     for name, policy, complaint in (
-        ("columns", {"features": ["age"]}, "the job wants 'ward'"),
+        (
+            "columns",
+            {"features": ["age"]},
+            "this site's table has columns that its policy does not allow",
+        ),
         ("clip", {"clip": 1.0}, "a preparation needs this site's sums as they are"),
     ):
         conductor, _ = federation(tmp_path / name, settings(tmp_path / name), **policy)

@@ -29,6 +29,7 @@ def read_table(
     categories: Mapping[str, Sequence[str]] | None = None,
     regression: bool | None = None,
     test: Path | None = None,
+    others: bool = False,
 ) -> Dataset:
     """A Dataset from a CSV file (plain or compressed) or a Parquet file.
 
@@ -44,12 +45,14 @@ def read_table(
         regression: Whether the labels are numbers to predict; by default they are when some label
             is not a whole number.
         test: The test rows, encoded as the training rows are.
+        others: Whether a word that `categories` does not list counts as none of them; by default it
+            is an error.
     """
     frame = read_frame(path)
     _require(path, frame, [label, *(features or ())])
     names = features or [name for name in frame.columns if name not in (label, "client")]
     _check_complete(path, frame, [label, *names])
-    encoder = _learn(path, frame, names, categories or {})
+    encoder = _learn(path, frame, names, categories or {}, others)
     y, classes = labels.encode(_raw(frame[label]), source=path, regression=regression)
     dataset = Dataset(
         bare_name(path).rpartition(".")[0],
@@ -80,6 +83,7 @@ class _Encoder:
     """How columns become features: the categories of each, None for a column of numbers."""
 
     columns: dict[str, np.ndarray | None]
+    others: bool
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -103,7 +107,7 @@ class _Encoder:
             return _raw(series).astype(np.float64)[:, None]
         values = _raw(series).astype(str)
         strange = ~np.isin(values, words)
-        if strange.any():
+        if strange.any() and not self.others:
             raise DataError(
                 f"{path}: column {series.name!r} must hold one of its {len(words)} categories; got "
                 f"{values[strange][0]!r} in row {int(np.argmax(strange)) + 1}. "
@@ -113,7 +117,11 @@ class _Encoder:
 
 
 def _learn(
-    path: Path, frame: "pl.DataFrame", names: Sequence[str], stated: Mapping[str, Sequence[str]]
+    path: Path,
+    frame: "pl.DataFrame",
+    names: Sequence[str],
+    stated: Mapping[str, Sequence[str]],
+    others: bool,
 ) -> _Encoder:
     columns: dict[str, np.ndarray | None] = {}
     for name in names:
@@ -129,7 +137,7 @@ def _learn(
                     f"{name!r} has {len(words)}. Leave it out with features=."
                 )
             columns[name] = words
-    return _Encoder(columns)
+    return _Encoder(columns, others)
 
 
 def _require(path: Path, frame: "pl.DataFrame", names: Sequence[str]) -> None:

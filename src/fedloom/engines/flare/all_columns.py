@@ -34,6 +34,7 @@ from fedloom.preparation.joining import labels_of
 Tree = Any
 Facts = dict[str, Any]
 
+_OF_SHARES = ("penalty", "regularisation", "zeros", "size")
 _PEOPLE = "people.json"  # in the folder of a run at the server: whom it is about
 
 
@@ -110,11 +111,14 @@ class AllColumns:
             if isinstance(answer, SiteError):
                 raise FederationError(f"{name} does not join: {answer}")
             facts, body = answer
-            if private:
-                cut = claims.number_of(facts, "cut", len(body))
-                found[name] = asking[name].found((body[:cut], body[cut:]))
-            else:
-                found[name] = np.isin(self.own, unpacked(body))
+            try:
+                if private:
+                    cut = claims.number_of(facts, "cut", len(body))
+                    found[name] = asking[name].found((body[:cut], body[cut:]))
+                else:
+                    found[name] = np.isin(self.own, unpacked(body))
+            except WireError as error:
+                raise FederationError(f"{name} does not join as it should: {error}") from None
         return found
 
     def restore(self, known: Facts) -> None:
@@ -199,7 +203,7 @@ class AllColumns:
             if isinstance(answer, SiteError):
                 raise FederationError(f"{name} does not say how its share does: {answer}")
             try:
-                told.append(claims.metrics(answer[0]))
+                told.append(claims.metrics(answer[0], _OF_SHARES))
                 parts.append(wire.decode(answer[1], _parts(fed)))
             except WireError as error:
                 raise FederationError(f"the metrics of {name} make no sense: {error}") from None

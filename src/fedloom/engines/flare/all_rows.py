@@ -30,6 +30,7 @@ class AllRows:
 
     def __init__(self, settings: Settings):
         self.settings = settings
+        self.classes: dict[str, list[Any] | None] = {}  # that each site has told
         self.about: Facts = {}  # what the result shall say of all this
         self.found: list[str] = []  # and what is told when it is found out
 
@@ -40,6 +41,7 @@ class AllRows:
     def settle(self, there: Mapping[str, Facts]) -> None:
         """Who takes part; raises UnfitError for a site that does not fit the others."""
         self.roster = roster_of(there)
+        self.classes = {name: facts["labels"] for name, facts in there.items()}
         self._check_labels()
 
     def _check_labels(self) -> None:
@@ -48,14 +50,20 @@ class AllRows:
         try:
             know(self.settings.problem, roster.bare(), self.settings.run.options()["precision"])
         except FedloomError:
-            having = (np.asarray(roster.counts) > 0).sum(0)
-            if roster.labels is None or having.min() == having.max():
+            odd = self._odd_one()
+            if odd is None:
                 raise
-            label = int(having.argmin())
-            odd = next(i for i, counts in enumerate(roster.counts) if counts[label])
-            raise UnfitError(
-                roster.names[odd], "it has a class that the problem does not know of."
-            ) from None
+            raise UnfitError(odd, "it has a class that the problem does not know of.") from None
+
+    def _odd_one(self) -> str | None:
+        """A site with a class that the fewest sites know of, where others are known to more."""
+        known: dict[Any, list[str]] = {}
+        for name, classes in self.classes.items():
+            for label in classes or ():
+                known.setdefault(label, []).append(name)
+        fewest = min(known.values(), key=len, default=[])
+        alike = len({len(names) for names in known.values()}) < 2
+        return None if alike else fewest[-1]
 
     def restore(self, known: Facts) -> None:
         """Who took part, after a restart."""

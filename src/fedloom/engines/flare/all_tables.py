@@ -5,26 +5,29 @@ two exchanges of `preparation.statistics`, make a `Preparation`; and by that eac
 own rows. The same settings in a simulation give the same preparation.
 """
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import jax
+import numpy as np
 
 from fedloom.checksums import read_json, write_json
+from fedloom.engines import wire
 from fedloom.engines.flare import claims
 from fedloom.engines.flare.all_rows import AllRows
 from fedloom.engines.flare.claims import UnfitError, of_most
 from fedloom.engines.flare.own_table import as_facts, bare_tables, files_of
 from fedloom.engines.flare.roster import Roster
 from fedloom.engines.flare.sites import SiteError, Sites
-from fedloom.engines.hub import Hub
+from fedloom.engines.hub import Hub, Letter, Lost
 from fedloom.engines.outlines import outline
 from fedloom.engines.result import to_host
-from fedloom.engines.schema import schema
+from fedloom.engines.schema import Expected, schema
 from fedloom.errors import FederationError, WireError
 from fedloom.experiments.settings import Settings
 from fedloom.federation import know
@@ -36,6 +39,7 @@ from fedloom.preparation.tables import EMPTY, NUMBER, WORD
 Facts = dict[str, Any]
 
 _FILE = "preparation.json"  # in the folder of a run at the server
+_LARGEST_SUM = 1e100
 
 
 class AllTables(AllRows):
@@ -76,6 +80,9 @@ class AllTables(AllRows):
         features = len(self.preparation.features)
         tested = any(report["test rows"] for report in reports)
         self.roster = Roster(names, counts, (features,), agreed.classes, tested)
+        self.classes = {
+            name: json.loads(text)["label"]["classes"] for name, text in proposals.items()
+        }
         self._check_labels()
         self.found = [f"{features} features of {len(agreed.columns)} columns, prepared together"]
 
@@ -104,11 +111,12 @@ class AllTables(AllRows):
         self.sites.names = names  # a letter goes to a number
         faults: list[tuple[str, str]] = []
         with jax.enable_x64(True):
+            said = schema(method, outline(*place, None, "float64"))
             hub = Hub(
                 method,
                 know(*place, "float64"),
-                schema(method, outline(*place, None, "float64")),
-                SimpleNamespace(send=lambda letters: self.sites.send(letters, "meet")),
+                said,
+                SimpleNamespace(send=lambda letters: self._bounded(letters, said["round"])),
                 names=names,
                 judge=lambda name, fault: None if fault is None else faults.append((name, fault)),
             )
@@ -119,6 +127,22 @@ class AllTables(AllRows):
                     raise
                 raise UnfitError(*faults[0]) from None
         return hub, missing
+
+    def _bounded(
+        self, letters: Mapping[int, Letter], said: Sequence[Expected]
+    ) -> dict[int, bytes | Lost]:
+        """Sums as sites send them, but for those that are beyond all reason."""
+        answers = dict(self.sites.send(letters, "meet"))
+        for id, answer in answers.items():
+            if isinstance(answer, Lost):
+                continue
+            with contextlib.suppress(WireError):  # which the hub finds out, and says
+                parts = jax.tree.leaves(
+                    wire.decode(answer, said[letters[id].exchange - 1].reply, finite=True)
+                )
+                if any(np.abs(part).max(initial=0) > _LARGEST_SUM for part in parts):
+                    answers[id] = Lost("its sums are beyond all reason")
+        return answers
 
     def restore(self, known: Facts) -> None:
         """Who took part, after a restart, and how tables were prepared."""

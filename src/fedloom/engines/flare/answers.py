@@ -12,7 +12,7 @@ from typing import Any
 
 from fedloom.checksums import digest, read_json, unchanged, write_json
 from fedloom.errors import RefusedError
-from fedloom.files import write_bytes
+from fedloom.files import locked, write_bytes
 
 _INDEX = "answered.json"
 
@@ -22,15 +22,19 @@ class Answers:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        index = folder / _INDEX
-        known: dict[str, Any] = {"first": 0, "places": {}}
-        if index.exists():
-            known = read_json(index)
-        self._first: int = known["first"]  # the oldest round that is still answered
-        self._places: dict[str, list[str]] = known["places"]  # digests of question and answer
 
     def to(self, round: int, what: str, question: bytes, answer: Callable[[], bytes]) -> bytes:
         """The answer to a question of a round: made now, or the one that was given before."""
+        with locked(self.folder):  # two jobs of one run may be here at a time
+            index = self.folder / _INDEX
+            known: dict[str, Any] = {"first": 0, "places": {}}
+            if index.exists():
+                known = read_json(index)
+            self._first: int = known["first"]  # the oldest round that is still answered
+            self._places: dict[str, list[str]] = known["places"]  # digests of question and answer
+            return self._to(round, what, question, answer)
+
+    def _to(self, round: int, what: str, question: bytes, answer: Callable[[], bytes]) -> bytes:
         place = f"{round}-{what}"
         asked = digest(question)
         file = self.folder / f"{place}.answer"

@@ -18,6 +18,7 @@ from fedloom.checksums import read_json, write_json
 from fedloom.engines.flare.policy import POLICY, Policy
 from fedloom.engines.privacy import gaussian_epsilon, private_layer
 from fedloom.errors import DataError, RefusedError
+from fedloom.files import locked
 from fedloom.protocol import Algorithm
 
 FILE = "budget.json"
@@ -91,10 +92,7 @@ class Budget:
     @contextlib.contextmanager
     def _account(self) -> Iterator[dict[str, Any]]:
         """The runs so far; nobody else may write meanwhile, since jobs may run side by side."""
-        import fcntl
-
-        with self.file.with_suffix(".lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self.file.parent):
             try:
                 yield read_json(self.file)["runs"] if self.file.exists() else {}
             except DataError:

@@ -7,7 +7,7 @@ may still be false: nobody can check how many rows it has.
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from fedloom.errors import WireError
@@ -16,9 +16,11 @@ from fedloom.preparation.tables import EMPTY, MOST_WORDS, NUMBER, WORD
 Facts = dict[str, Any]
 
 MOST_ROWS = 10**7  # of a site; the server keeps a label for each, 8 bytes
+MOST_ROWS_OF_ALL = 10**8
 MOST_FEATURES = 10**6
 _LONGEST_TEXT = 16 * 2**20  # bytes of JSON
 _LONGEST_NAME = 1000  # characters
+_LARGEST = 2**53  # beyond which whole numbers are not told apart
 _KINDS = {NUMBER, WORD, EMPTY}
 
 
@@ -77,12 +79,16 @@ def of_table(text: str) -> Facts:
     _need(isinstance(columns, dict), "columns", columns)
     _need_names("columns", list(columns), MOST_FEATURES)
     for entry in columns.values():
-        _need(isinstance(entry, dict) and entry.get("kind") in _KINDS, "a kind of column", entry)
+        kind = entry.get("kind") if isinstance(entry, dict) else None
+        _need(isinstance(kind, str) and kind in _KINDS, "a kind of column", entry)
         if entry["kind"] == WORD:
             _need_names("words", entry.get("words"), MOST_WORDS)
     _need(isinstance(label, dict) and isinstance(label.get("kind"), str), "a label", label)
     classes = label.get("classes")
-    _need(classes is None or (_same_kind(classes) and len(classes) <= MOST_WORDS), "classes", label)
+    listed = classes is None or (_same_kind(classes) and 0 < len(classes) <= MOST_WORDS)
+    _need(listed and len(set(classes or ())) == len(classes or ()), "classes that differ", label)
+    words = bool(classes) and isinstance(classes[0], str)
+    _need(words == (label["kind"] == WORD), "classes that fit the kind of label", label)
     known = ("site", "rows", "test rows", "without label")
     return {"report": {name: report[name] for name in known}, "proposal": proposal}
 
@@ -100,7 +106,7 @@ def privacy(text: str) -> tuple[float, float] | None:
     if told is None:
         return None
     _need(isinstance(told, list) and len(told) == 2, "a noise and a delta", told)
-    positive = all(isinstance(n, int | float) and math.isfinite(n) and n > 0 for n in told)
+    positive = all(_is_number(n) and n > 0 for n in told)
     _need(positive and told[1] < 1, "a noise and a delta", told)
     return float(told[0]), float(told[1])
 
@@ -130,12 +136,14 @@ def unknown_words(text: str) -> dict[str, int]:
     return unknown
 
 
-def metrics(text: str) -> dict[str, float]:
+def metrics(text: str, due: Iterable[str] = ()) -> dict[str, float]:
     """Metrics that a site has taken; one that it has no rows for is nan."""
     facts = table(text)
+    for name in due:
+        _need(name in facts, f"{name!r} among the metrics", sorted(facts))
     scored = facts.pop("scored", None)
     for name, value in facts.items():
-        fits = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        fits = value is None or (isinstance(value, float) or _is_number(value))
         _need(fits, f"a number for {name[:40]!r}", value)
     if scored is not None:
         _need_counts("scores", scored, MOST_ROWS)
@@ -166,8 +174,14 @@ def _need_names(what: str, given: Any, most: int) -> None:
     _need(named and len(set(given)) == len(given), f"{what}, a list of names", given)
 
 
+def _is_number(value: Any) -> bool:
+    """A finite one, and no whole number of a thousand digits."""
+    whole = type(value) is int and abs(value) <= _LARGEST
+    return whole or (isinstance(value, float) and math.isfinite(value))
+
+
 def _same_kind(values: Any) -> bool:
     if not isinstance(values, list):
         return False
-    numbers = all(isinstance(v, int | float) and math.isfinite(v) for v in values)
+    numbers = all(_is_number(v) for v in values)
     return numbers or all(isinstance(v, str) and len(v) <= _LONGEST_NAME for v in values)

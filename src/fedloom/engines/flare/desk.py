@@ -19,17 +19,20 @@ from typing import Any
 import jax
 
 from fedloom.algorithms.wrappers.private import is_private, sealed
+from fedloom.checksums import read_json
 from fedloom.engines import evaluation, wire
 from fedloom.engines.flare.answers import Answers
 from fedloom.engines.flare.budget import Budget, noise_of
 from fedloom.engines.flare.compatibility import check_version
 from fedloom.engines.flare.job import Job
+from fedloom.engines.flare.kits import CARD
 from fedloom.engines.flare.letters import letter_from, packed, unpacked
 from fedloom.engines.flare.own_columns import OwnColumns
 from fedloom.engines.flare.own_rows import OwnRows
 from fedloom.engines.flare.own_table import OwnTable
 from fedloom.engines.flare.policy_file import read_policy
 from fedloom.engines.flare.privacy import blurred, check_protectable, protect
+from fedloom.engines.flare.roster import check_roster
 from fedloom.engines.flare.shelf import Folder
 from fedloom.engines.flare.summed_metrics import KINDS, MEASURE, names_of, part
 from fedloom.engines.hub import Letter
@@ -70,7 +73,8 @@ class Desk:
         # Before `hello` there is no run, and before `begin` no place in it.
         self._own: OwnColumns | OwnRows | None = None
         self._site: Site | None = None
-        self._said: dict[str, tuple[str, bytes, tuple[Facts, bytes]]] = {}
+        self._said: dict[str, tuple[str, bytes]] = {}
+        self._answered: dict[str, tuple[Facts, bytes]] = {}
         self.member: Member | None = None
         self._double = False
 
@@ -100,7 +104,7 @@ class Desk:
         }
         if verb == "ping":
             return "{}", b""  # also while a long letter is being answered
-        if verb not in verbs:
+        if not isinstance(verb, str) or verb not in verbs:
             raise RefusedError(f"a site answers {', '.join(verbs)}; got {verb!r}. Ask for these.")
         with self._lock, self._precision():
             try:
@@ -124,22 +128,26 @@ class Desk:
         facts: Facts,
         body: bytes,
     ) -> tuple[Facts, bytes]:
-        """A site hears of one run, once: what is said again is answered as before."""
+        """A site hears of one run, once: what is said again is answered as before.
+
+        This holds for what was refused, too: refusals to many questions would tell as much as
+        answers.
+        """
         told = json.dumps(facts, sort_keys=True)
-        if verb not in self._said:
-            self._said[verb] = (told, body, work(facts, body))
-        before, earlier, answer = self._said[verb]
-        if (told, body) != (before, earlier):
+        if self._said.setdefault(verb, (told, body)) != (told, body):
             raise RefusedError(
-                f"this site takes part in a run already, and {verb} says otherwise now. "
+                f"this site has heard of a run already, and {verb} says otherwise now. "
                 f"Another run needs a job of its own."
             )
-        return answer
+        if verb not in self._answered:
+            self._answered[verb] = work(facts, body)
+        return self._answered[verb]
 
     def _hello(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Is this run allowed here, and what is there for it?"""
         check_version(facts.pop("version", None), "the server")
         name, sites = facts.pop("name"), facts.pop("sites")
+        self._check_name(name)
         self.policy.check_cohort(sites)
         self.job = Job(**facts)
         self.job.check()
@@ -163,9 +171,16 @@ class Desk:
         privacy = None if self.noise is None else [self.noise, self.policy.delta]
         return {**self.own.hello(), "privacy": privacy}, b""
 
+    def _check_name(self, name: object) -> None:
+        """By its name a site is divided into training and test rows: it must be its own."""
+        card = self.kit / CARD
+        if not isinstance(name, str) or (card.exists() and read_json(card).get("name") != name):
+            raise RefusedError("this site is called by another name than its kit has.")
+
     def _begin(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Take a place among the sites of the run."""
         own = self.own
+        check_roster(facts)
         self.policy.check_cohort(len(facts["names"]))
         id = facts.pop("id")
         run, algorithm = self.settings.run.options(), sealed(self.settings.algorithm)
@@ -175,13 +190,11 @@ class Desk:
         if self.policy.clip is not None:
             check_protectable(said)
         shelf = Folder(self.kit / "states" / self.job.run)
-        self._site = Site(id, algorithm, group, said, seed=run["seed"], shelf=shelf)
-        self.fed = whole.fed
-        self.member = None
+        member = None
         if self.settings.federation.secure_aggregation:
-            self.member = Member(
+            member = Member(
                 id,
-                float(self.fed.weights[id]),  # by the problem's rule, from counts that all sign
+                float(whole.fed.weights[id]),  # by the problem's rule, from counts that all sign
                 {s: (*kinds, KINDS) for s, kinds in sums_of(algorithm, whole).items()},
                 self._protected,
                 identity=Identity(self.kit),
@@ -189,12 +202,16 @@ class Desk:
                 ledger=Ledger(shelf.path),
                 least=self.policy.min_sites,
             )
+        # All at once: a place without its part in secure sums would answer in plain.
+        site = Site(id, algorithm, group, said, seed=run["seed"], shelf=shelf)
+        self._site, self.member, self.fed = site, member, whole.fed
         return answer, b""
 
     def _letter(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """One exchange of a round."""
         question, site = packed(facts, body), self.site
-        letter = letter_from(facts, body)
+        letter = letter_from(facts, body, self.settings.run.rounds)
+        self._check_metrics_due(letter)
         self.policy.check_cohort(letter.cohort)
         if self.member is not None:
             return {}, self.member.reply_to(letter)  # a plain letter is refused: no phase is due
@@ -206,6 +223,17 @@ class Desk:
             question,
             lambda: wire.encode(self._protected(letter)),
         )
+
+    def _check_metrics_due(self, letter: Letter) -> None:
+        """Metrics are the last exchange of a round of secure sums, and no letter otherwise."""
+        stage = self.site.expected["opening" if letter.round == 0 else "round"]
+        if (letter.method == MEASURE) != (letter.exchange == len(stage) + 1) or (
+            letter.method == MEASURE and self.member is None
+        ):
+            raise RefusedError(
+                f"exchange {letter.exchange} of round {letter.round} does not ask for "
+                f"{letter.method!r}. Both ends must run the same settings."
+            )
 
     def _measure(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """How a model does here: in the rounds that the settings name, once in each."""

@@ -41,10 +41,10 @@ class OwnColumns:
         self.joining = joining_of(settings)
         self.kept = kit / "shares"
         file = policy.data_of(kit)
+        policy.check_id(self.joining.id)
         self.frame = read_frame(Path(file))
         self.joining.check_id(file, self.frame)
-        policy.check_id(self.joining.id)
-        policy.check_features(self.joining.columns(self.frame))
+        policy.check_table(self.joining.columns(self.frame))
         self.ids = texts(name, self.frame[self.joining.id].to_list())
 
     def hello(self) -> Facts:
@@ -66,6 +66,7 @@ class OwnColumns:
             raise WireError("the label party names people whom this party does not know, or twice.")
         if roster.rows < 1 or roster.tested < 0 or roster.rows + roster.tested != len(people):
             raise WireError(f"{roster.rows} and {roster.tested} are not {len(people)} people.")
+        self.policy.check_rows(roster.rows)
         joined = self.frame[places(self.ids, people)]
         x = self.joining.encoded(joined, np.arange(roster.rows))
         width = x.shape[1]

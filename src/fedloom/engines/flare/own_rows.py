@@ -16,7 +16,7 @@ from fedloom.engines import evaluation, wire
 from fedloom.engines.evaluation import Wanted
 from fedloom.engines.flare import small_counts
 from fedloom.engines.flare.policy import Policy
-from fedloom.engines.flare.roster import Roster
+from fedloom.engines.flare.roster import Roster, check_own
 from fedloom.engines.mapping import Plan
 from fedloom.engines.outlines import lone
 from fedloom.engines.result import to_host
@@ -49,8 +49,9 @@ class OwnRows:
 
     def _read(self, policy: Policy, path: str) -> Dataset:
         """A table, of which nothing may be used or told that the owner has not allowed."""
-        dataset = data.load(Path(path), **self.options)
-        policy.check_features(_column_of(name, dataset) for name in dataset.features)
+        others = {"others": True} if "categories" in self.options else {}
+        dataset = data.load(Path(path), **self.options, **others)
+        policy.check_table(_column_of(name, dataset) for name in dataset.features)
         classes = None if dataset.labels is None else _names(dataset)
         policy.check_classes(self.options["label"], classes)
         for name, column in zip(dataset.features, np.asarray(dataset.x).T, strict=True):
@@ -86,23 +87,12 @@ class OwnRows:
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
         """Take a place among the sites of the run; the others are known by counts alone."""
         roster = Roster(**facts)
-        self._check_counts(id, roster)
+        told = self.hello()
+        check_own(roster, id, told["counts"], told["labels"], tuple(told["shape"]))
         bare = roster.bare()
         train = _rows(self.train, bare.labels)
         test = None if self.test is None else _rows(self.test, bare.labels)
         return bare, self._group(bare, id, train, test, roster.tested), {}
-
-    def _check_counts(self, id: int, roster: Roster) -> None:
-        """Its own counts, which weights are made of, must be those that this site has told."""
-        told = self.hello()
-        own = dict(zip(told["labels"] or [None], told["counts"], strict=True))
-        labels = [None] if roster.labels is None else roster.labels
-        theirs = dict(zip(labels, roster.counts[id], strict=False))
-        if {label: n for label, n in theirs.items() if n} != {k: n for k, n in own.items() if n}:
-            raise RefusedError(
-                "this site is told that it has other rows than it has told. The server, or its "
-                "checkpoint, is wrong."
-            )
 
     def _group(self, bare: Clients, id: int, train: Rows, test: Rows | None, tested: bool) -> Group:
         if tested and test is None:
@@ -125,6 +115,8 @@ class OwnRows:
         raw = to_host(_measured(site.algorithm, federation, model, state, wanted, value))
         scores = _by_class(raw.pop("scores"), raw.pop("labels")) if ranked else ()
         sizes = (site.group.test or site.group.train).sizes
+        if sizes[0] < self.least:
+            scores = scores and (scores[0][:0], scores[1][:0])
         values = {
             name: float(value[0]) if sizes[0] >= self.least or name == "value" else None
             for name, value in raw.items()

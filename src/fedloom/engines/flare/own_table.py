@@ -12,20 +12,23 @@ from typing import Any
 import jax
 import numpy as np
 
+from fedloom.checksums import digest, read_json, write_json
 from fedloom.data.clients import Clients
 from fedloom.engines import wire
 from fedloom.engines.flare import small_counts
+from fedloom.engines.flare.claims import MOST_ROWS, MOST_ROWS_OF_ALL
 from fedloom.engines.flare.letters import letter_from
 from fedloom.engines.flare.own_rows import OwnRows
 from fedloom.engines.flare.policy import Policy
-from fedloom.engines.flare.roster import Roster
+from fedloom.engines.flare.roster import Roster, check_own
 from fedloom.engines.outlines import lone, outline
 from fedloom.engines.schema import schema
 from fedloom.engines.site import Site
-from fedloom.errors import RefusedError
+from fedloom.errors import RefusedError, WireError
 from fedloom.experiments import building
 from fedloom.experiments.settings import Settings
 from fedloom.federation import Group
+from fedloom.files import locked
 from fedloom.preparation import Preparation, SiteFiles, fitting
 from fedloom.preparation.own_rows import TableProblem
 from fedloom.preparation.proposals import Schema, propose
@@ -33,6 +36,7 @@ from fedloom.preparation.tables import NUMBER, WORD, check_no_key, places
 from fedloom.rows import Rows
 
 Facts = dict[str, Any]
+SUMMED = "summed.json"  # in a kit: which rows of which table sums were told of
 
 
 class OwnTable(OwnRows):
@@ -41,10 +45,12 @@ class OwnTable(OwnRows):
     counting: Site  # answers while counts and sums are taken
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
-        if policy.clip is not None or settings.federation.secure_aggregation:
+        bounded = policy.clip is not None or policy.epsilon is not None
+        if bounded or settings.federation.secure_aggregation:
             raise RefusedError(
-                "a preparation needs this site's sums as they are, against a clip in its policy, "
-                "or secure_aggregation. Prepare tables beforehand, and leave sites out of [data]."
+                "a preparation needs this site's sums as they are, against a clip or a budget in "
+                "its policy, or secure_aggregation. Prepare tables beforehand, and leave sites out "
+                "of [data]."
             )
         policy.check_scores(settings.run.metrics)
         self.settings = settings
@@ -55,10 +61,11 @@ class OwnTable(OwnRows):
         test = None if policy.test is None else Path(policy.test)
         self.table = files.table(name, Path(policy.data_of(kit)), test)
         policy.check_rows(self.table.train.height)
-        policy.check_features(self.table.features(files.reading))
+        policy.check_table(self.table.features(files.reading))
         for column in files.categorical:  # the job says so, and its words would leave
             check_no_key(self.table.source, self.table.train[column])
         self.reading = files.reading
+        one_set_of_rows(kit, Path(policy.data_of(kit)), self.table.train)
         self.proposal = propose(self.table, files.reading, self.least)
         policy.check_classes(files.label, json.loads(self.proposal)["label"]["classes"])
 
@@ -73,8 +80,9 @@ class OwnTable(OwnRows):
         """Get ready to count, or answer a letter of the method that counts."""
         with jax.enable_x64(True):
             if "schema" not in facts:
-                return {}, wire.encode(self.counting.answer(letter_from(facts, body)))
+                return {}, wire.encode(self.counting.answer(letter_from(facts, body, 1)))
             agreed = self._checked(Schema(**facts["schema"]))
+            check_rows_of_all(facts["id"], facts["rows"], self.table.train.height)
             bare = bare_tables(facts["rows"], agreed)
             method = fitting.statistics_of(agreed)
             rows = small_counts.without_rare(fitting.raw_rows(self.table, agreed), self.least)
@@ -82,11 +90,14 @@ class OwnTable(OwnRows):
             group = lone(*place, facts["id"], rows, None, None, "float64")
             expected = schema(method, outline(*place, None, "float64"))
             self.counting = Site(facts["id"], method, group, expected, seed=0)
-        if agreed.classes is None:
-            return {"counts": [self.table.train.height]}, b""
-        own = places(self.table.train[agreed.label], [str(label) for label in agreed.classes])
-        counts = np.bincount(own, minlength=len(agreed.classes)).tolist()
-        return {"counts": small_counts.told(counts, self.least)}, b""
+        return {"counts": self._counts(agreed.label, agreed.classes)}, b""
+
+    def _counts(self, label: str, classes: list[Any] | None) -> list[int]:
+        """How many rows there are of each class, as far as it is told."""
+        if classes is None:
+            return [self.table.train.height]
+        own = places(self.table.train[label], [str(name) for name in classes])
+        return small_counts.told(np.bincount(own, minlength=len(classes)).tolist(), self.least)
 
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
         """Encode the own rows as has been agreed, and take a place among the sites."""
@@ -95,6 +106,8 @@ class OwnTable(OwnRows):
         preparation = Preparation.from_dict(json.loads(body))
         words = {column.name: column.words for column in preparation.columns}
         self._checked(Schema(preparation.label, preparation.classes, words))
+        counts = self._counts(preparation.label, preparation.classes)
+        check_own(roster, id, counts, preparation.classes, (len(preparation.features),))
         source, test = self.table.source, None
         train = fitting.encoded_rows(source, self.table.train, preparation)
         if self.table.test.height:
@@ -117,6 +130,30 @@ class OwnTable(OwnRows):
         if not fits:
             raise RefusedError("what the hub has agreed on is not what this site has proposed.")
         return agreed
+
+
+def one_set_of_rows(kit: Path, file: Path, train: Any) -> None:
+    """Refuse sums over other rows of a table than before: their difference would be single rows."""
+    table = digest(file.read_bytes())
+    rows = digest(np.sort(train.hash_rows().to_numpy()).tobytes())
+    with locked(kit):
+        known = read_json(kit / SUMMED) if (kit / SUMMED).exists() else {}
+        if known.get(table, rows) != rows:
+            raise RefusedError(
+                "sums over other rows of this site's table were told before, and the difference "
+                "would be about single rows. Hold out as before (test_fraction, seed and label in "
+                "[data]), or let its owner choose test rows with --test."
+            )
+        if table not in known:
+            write_json(kit / SUMMED, {**known, table: rows})
+
+
+def check_rows_of_all(id: object, rows: Any, own: int) -> None:
+    """Refuse numbers of rows that make no sense, or that would take too much memory."""
+    sound = isinstance(rows, list) and all(type(n) is int and 0 < n <= MOST_ROWS for n in rows)
+    sound = sound and sum(rows) <= MOST_ROWS_OF_ALL
+    if not sound or type(id) is not int or not 0 <= id < len(rows) or rows[id] != own:
+        raise WireError("how many rows each site has was due, and something else came.")
 
 
 def files_of(settings: Settings) -> SiteFiles:

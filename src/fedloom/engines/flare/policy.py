@@ -128,6 +128,18 @@ class Policy:
         """Refuse to learn from a column that the owner has not allowed."""
         self._check_named("features", wanted, self.features)
 
+    def check_table(self, columns: Iterable[str]) -> None:
+        """Refuse to learn from all columns of a table where the owner has not allowed all.
+
+        Which these are is not told: the job has named none of them.
+        """
+        if not set(columns) <= set(self.features):
+            raise RefusedError(
+                f"this site's table has columns that its policy does not allow, and the job wants "
+                f"all but those that it names. Name the others in [data], with features or ignore, "
+                f"or let its owner add them to features in {POLICY}."
+            )
+
     def check_label(self, wanted: str) -> None:
         """Refuse to predict a column that the owner has not allowed, before it is read."""
         self._check_named("labels", [wanted], self.labels or ())
@@ -193,7 +205,7 @@ class Policy:
         """Refuse to take metrics where the owner forbids it, or in a round that is not due."""
         if not self.metrics:
             raise RefusedError("this site's policy lets no metrics leave.")
-        due = isinstance(round, int) and 0 <= round <= run.rounds
+        due = type(round) is int and 0 <= round <= run.rounds
         if not due or (round % run.eval_every and round != run.rounds):  # type: ignore[operator]
             raise RefusedError(
                 f"metrics are taken every {run.eval_every} rounds up to round {run.rounds}, as the "
@@ -218,7 +230,7 @@ class Policy:
 
     def check_cohort(self, sites: int) -> None:
         """Refuse an exchange in which a reply would be one of too few."""
-        if sites < self.min_sites:
+        if type(sites) is not int or sites < self.min_sites:
             raise RefusedError(
                 f"this site's policy answers where at least {self.min_sites} sites are asked; "
                 f"here are {sites}. Ask more sites."

@@ -29,6 +29,8 @@ def protect(
     _check_real(leaves)
     norm = float(np.sqrt(sum(float(np.sum(leaf.astype(np.float64) ** 2)) for leaf in leaves)))
     factor = min(1.0, clip / norm) if norm > 0 else 1.0
+    if not np.isfinite(norm):  # a step too large: no part of it may leave, nor that it was so
+        leaves, factor = [np.zeros_like(leaf) for leaf in leaves], 1.0
     source = source or _source()
 
     def changed(leaf: np.ndarray) -> np.ndarray:

@@ -1,16 +1,16 @@
 """Who takes part in a run: settled at its start, and the same to its end."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Parties
-from fedloom.engines.flare.claims import UnfitError, of_most
+from fedloom.engines.flare.claims import MOST_ROWS, MOST_ROWS_OF_ALL, UnfitError, of_most
 from fedloom.engines.outlines import bare_clients, bare_parties
-from fedloom.errors import WireError
+from fedloom.errors import RefusedError, WireError
 
 Facts = dict[str, Any]
 
@@ -42,6 +42,34 @@ class PartyRoster(NamedTuple):
     def bare(self) -> Parties:
         """The parties, without their columns and labels."""
         return bare_parties(self.names, self.widths, self.rows, self.tested, self.classes)
+
+
+def check_roster(facts: Facts) -> None:
+    """Refuse a roster that makes no sense, or that would take more memory than there is."""
+    names: Any = facts.get("names")
+    counts = facts.get("counts", [])
+    fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    fits = fits and len(set(names)) == len(names) and type(facts.get("id")) is int
+    fits = fits and 0 <= facts["id"] < len(names) and isinstance(counts, list)
+    numbers = [n for own in counts if isinstance(own, list) for n in own] if fits else []
+    whole = all(type(n) is int and 0 <= n <= MOST_ROWS for n in numbers)
+    if not fits or not whole or sum(numbers) > MOST_ROWS_OF_ALL:
+        raise WireError("a list of sites with their rows was due, and something else came.")
+
+
+def check_own(
+    roster: Roster, id: int, counts: Sequence[int], labels: list[Any] | None, shape: tuple[int, ...]
+) -> None:
+    """Its own counts, which weights are made of, must be those that a site has told."""
+    own = dict(zip(labels or [None], counts, strict=True))
+    known = [None] if roster.labels is None else roster.labels
+    theirs = dict(zip(known, roster.counts[id], strict=False))
+    rows = [{label: n for label, n in told.items() if n} for told in (own, theirs)]
+    if rows[0] != rows[1] or tuple(roster.shape) != shape:
+        raise RefusedError(
+            "this site is told that it has other rows than it has told. The server, or its "
+            "checkpoint, is wrong."
+        )
 
 
 def roster_of(there: Mapping[str, Facts]) -> Roster:
@@ -95,7 +123,7 @@ def unpacked(body: bytes) -> np.ndarray:
     """Ids that have travelled; anything else is refused."""
     try:
         people = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         people = None
     if not isinstance(people, list) or not all(isinstance(id, str) for id in people):
         raise WireError("a list of ids was due, and something else came.")

@@ -19,6 +19,7 @@ from fedloom.errors import FederationError
 Facts = dict[str, Any]
 
 PING_SECONDS = 5.0  # how long a site that was left out has to say that it lives
+_LONGEST_TEXT = 1000  # characters of an error that a site sends
 STRIKES = 3  # so many replies in a row that are none, and a site is left out for good
 PAUSE_SECONDS = 1.0  # between two looks at who is there
 
@@ -27,7 +28,8 @@ class SiteError(Exception):
     """A site answered with an error, or not at all."""
 
     def __init__(self, kind: str, text: str):
-        super().__init__(text)
+        # It is somebody else's text, and goes into notes and onto screens.
+        super().__init__("".join(c if c.isprintable() else " " for c in text[:_LONGEST_TEXT]))
         self.kind = kind  # the name of the error's class at the site; "TimeoutError": no answer
 
 
@@ -121,7 +123,12 @@ class Sites:
         self, name: str, verb: str, facts: Facts, body: bytes
     ) -> tuple[str, bytes] | SiteError:
         try:
-            return self.calls[name](verb, json.dumps(facts), body, self.timeout)
+            text, data = self.calls[name](verb, json.dumps(facts), body, self.timeout)
+            if not isinstance(text, str) or not isinstance(data, bytes):
+                raise TypeError
+            return text, data
+        except (TypeError, ValueError):
+            return SiteError("WireError", "it answered with something else than a text and bytes")
         except SiteError as error:
             if error.kind not in _ALIVE:
                 self.lost.setdefault(name, time.time())

@@ -12,11 +12,10 @@ _RANGE = 2.0 ** (63 - BITS)
 def to_ring(values: np.ndarray, members: int) -> np.ndarray:
     """Round to the grid; the sum of as many members' values must stay within the ring."""
     exact = np.asarray(values, np.float64)
-    largest = float(np.max(np.abs(exact), initial=0.0))
-    if not largest * members < _RANGE:
-        raise WireError(
+    if not float(np.max(np.abs(exact), initial=0.0)) * members < _RANGE:
+        raise WireError(  # without the number, which nobody may know
             f"secure aggregation takes numbers below {_RANGE / members:.3g} in size, and finite "
-            f"ones; got {largest:.3g}. Scale the features, or lower the step size."
+            f"ones. Scale the features, or lower the step size."
         )
     return np.rint(exact / _STEP).astype(np.int64).view(np.uint64)
 

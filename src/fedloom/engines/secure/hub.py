@@ -171,7 +171,7 @@ class SecureHub(Hub):
                     raise WireError(answer.reason)
                 answers[id] = read(id, answer)
                 self.bytes_up += len(answer)
-            except (WireError, ValueError, KeyError, TypeError) as error:
+            except (WireError, ValueError, KeyError, TypeError, RecursionError) as error:
                 self.report(f"{self.names[id]} drops out of a secure sum: {error}")
         return answers
 

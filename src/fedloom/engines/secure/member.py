@@ -21,8 +21,10 @@ from fedloom.engines.secure.identity import Identity
 from fedloom.engines.secure.ledger import Ledger
 from fedloom.engines.secure.sums import Kinds, flat
 from fedloom.errors import FedloomError, RefusedError, StaleStateError, UnopenedError, WireError
+from fedloom.files import locked
 
 Tree = Any
+_UNFIT = b"unfit"  # in the place of a part that cannot be summed
 PHASES = ("keys", "shares", "masked", "agree", "unmask")
 
 
@@ -156,12 +158,17 @@ class Member:
         """This site's part of the sum: the one that it gave before, or a new one, noted."""
         place = (letter.round, letter.exchange)
         question = self.circle.letter_digest(letter, letter.body, self._members)
-        known = self.ledger.part(place, question)
-        if known is None:
-            reply = self._answer(letter)
-            kinds = self.sums["opening" if letter.round == 0 else "round"][letter.exchange - 1]
-            known = to_ring(flat(reply, kinds, self.weight), len(self._cards)).tobytes()
-            self.ledger.note_part(place, question, known)
+        with locked(self.ledger.folder):
+            known = self.ledger.part(place, question)
+            if known is None:
+                reply = self._answer(letter)
+                # Noted first: whether a reply fits the ring is asked once, too.
+                self.ledger.note_part(place, question, _UNFIT)
+                kinds = self.sums["opening" if letter.round == 0 else "round"][letter.exchange - 1]
+                known = to_ring(flat(reply, kinds, self.weight), len(self._cards)).tobytes()
+                self.ledger.note_part(place, question, known)
+        if known == _UNFIT:
+            raise WireError("this exchange had numbers that secure aggregation does not take.")
         return np.frombuffer(known, np.uint64)
 
     def _agree(self, letter: Letter) -> bytes:

@@ -1,0 +1,60 @@
+"""`python -m verification.fresh`: every program in many fresh processes, with equal hashes.
+
+The part of a verification that needs nothing but JAX: on an accelerator, for example, with as many
+processes side by side as there are cores.
+
+    python -m verification.fresh --processes 20 --jobs 15 --out fresh.jsonl
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import jax
+
+from fedloom.algorithms.catalogue import CATALOGUE, entry
+from verification import processes
+
+
+def main() -> int:
+    """Run them; returns 1 where hashes differ."""
+    parser = argparse.ArgumentParser(prog="python -m verification.fresh")
+    parser.add_argument("--methods", nargs="+", metavar="KEY", help="these methods only")
+    parser.add_argument("--processes", type=int, default=20, help="fresh processes for a program")
+    parser.add_argument("--jobs", type=int, default=1, help="of them run side by side")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin nothing after")
+    parser.add_argument("--seed", type=int, default=5, help="of the orders")
+    parser.add_argument("--out", type=Path, default=Path("verify/fresh.jsonl"))
+    asked = parser.parse_args()
+    keys = [entry(key).key for key in asked.methods or CATALOGUE]
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    end, total, wrong = time.monotonic() + asked.seconds, 0, 0
+    with asked.out.open("a", encoding="utf-8") as out:
+        for number, programs in enumerate(processes.batches(keys, asked.seed)):
+            if time.monotonic() > end:
+                print(f"no time left for {' '.join(programs)}")
+                continue
+            ran = processes.run_all(
+                programs, asked.processes, asked.seed + number, float("inf"), _quiet, asked.jobs
+            )
+            found = processes.differences(ran)
+            total, wrong = total + len(ran), wrong + len(found)
+            for one in ran:
+                out.write(json.dumps({"device": _device(), **one._asdict()}) + "\n")
+            print(" ".join(programs), len(ran), *found or ["all equal"], flush=True)
+    print(f"{total} processes on {_device()}, {wrong} programs with different outcomes")
+    return 1 if wrong else 0
+
+
+def _quiet(stage: str, doing: object) -> None:
+    """Nothing: a line is printed for each set of programs."""
+
+
+def _device() -> str:
+    return f"{jax.devices()[0].device_kind}, JAX {jax.__version__}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
