@@ -28,13 +28,13 @@ from fedloom.engines.hub import Hub, Letter, Lost
 from fedloom.engines.outlines import outline
 from fedloom.engines.result import to_host
 from fedloom.engines.schema import Expected, schema
-from fedloom.errors import FederationError, WireError
+from fedloom.errors import DataError, FederationError, WireError
 from fedloom.experiments.settings import Settings
 from fedloom.federation import know
 from fedloom.preparation import Preparation, fitting
 from fedloom.preparation.own_rows import TableProblem
 from fedloom.preparation.proposals import Schema, agree
-from fedloom.preparation.tables import EMPTY, NUMBER, WORD
+from fedloom.preparation.tables import EMPTY, NUMBER, WORD, Reading
 
 Facts = dict[str, Any]
 
@@ -69,7 +69,7 @@ class AllTables(AllRows):
         reading = files_of(self.settings).reading
         proposals = {name: there[name]["proposal"] for name in names}
         _check_alike(proposals)
-        agreed = agree(proposals, reading)
+        agreed = _agreed(proposals, reading)
         reports = [there[name]["report"] for name in names]
         counts = self._get_ready(names, agreed, [report["rows"] for report in reports])
         hub, missing = self._counted(names, agreed, [report["rows"] for report in reports])
@@ -169,6 +169,25 @@ class AllTables(AllRows):
         facts = self.preparation.as_dict()
         write_json(self.file, facts)
         self.about = {"preparation": facts}
+
+
+def _agreed(proposals: Mapping[str, str], reading: Reading) -> Schema:
+    """A schema for all; raises UnfitError where it fails by one site, without which it does not."""
+    try:
+        return agree(proposals, reading)
+    except DataError as error:
+        for name in proposals:
+            others = {other: text for other, text in proposals.items() if other != name}
+            if others and _agree(others, reading):
+                raise UnfitError(name, f"the others agree without it; with it, {error}") from None
+        raise
+
+
+def _agree(proposals: Mapping[str, str], reading: Reading) -> bool:
+    with contextlib.suppress(DataError):
+        agree(proposals, reading)
+        return True
+    return False
 
 
 def _check_alike(proposals: Mapping[str, str]) -> None:

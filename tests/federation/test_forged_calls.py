@@ -1,0 +1,336 @@
+"""Calls that no honest server makes: other types, other orders, other numbers than are due."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from federation import harness, parties
+from federation import test_claims as lies
+from federation import test_tables as raw
+from federation.harness import federation, settings
+from federation.test_what_leaves import chosen as encoded
+from federation.test_what_leaves import hospitals, rare
+from fedloom.engines.flare.answers import Answers
+from fedloom.engines.flare.desk import Desk
+from fedloom.engines.flare.privacy import protect
+from fedloom.errors import FederationError, FedloomError, RefusedError, WireError
+
+FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
+RUN = {"rounds": 2, "eval_every": 1}
+SECURE = {"secure_aggregation": True}
+
+
+def overheard(folder, **changes):
+    """A run that has ended, and all calls that berlin has answered in it."""
+    policy = changes.pop("policy", {})
+    conductor, wires = federation(folder, settings(algorithm=FEDAVG, run=RUN, **changes), **policy)
+    desk, calls = wires["berlin"].desk, []
+    answer = desk.call
+    desk.call = lambda *call: calls.append(call) or answer(*call)
+    conductor.run()
+    desk.call = answer
+    return desk, calls
+
+
+def forged(call, **changes):
+    verb, facts, body = call
+    return verb, json.dumps({**json.loads(facts), **changes}), body
+
+
+def first(calls, verb):
+    return next(call for call in calls if call[0] == verb)
+
+
+def test_a_place_that_was_refused_gives_no_plain_answers(tmp_path):
+    _, calls = overheard(tmp_path, federation=SECURE, policy={"secure_aggregation": True})
+    desk = Desk(tmp_path / "berlin")
+    desk.call(*first(calls, "hello"))
+    with pytest.raises(RefusedError, match="told another place or name"):
+        desk.call(*forged(first(calls, "begin"), names=["x", "y", "z"]))
+    for call in (forged(first(calls, "letter"), phase=""), ("measure", '{"round": 0}', b"")):
+        with pytest.raises(RefusedError, match="has no place in the run yet"):
+            desk.call(*call)
+    with pytest.raises(RefusedError, match="begin says otherwise now"):
+        desk.call(*first(calls, "begin"))  # nor is another place taken
+
+
+WRONG = [
+    {"exchange": True},
+    {"round": True},
+    {"round": 1.0},
+    {"round": -1},
+    {"round": 2**32 + 1},
+    {"exchange": 0},
+    {"exchange": "1"},
+    {"exchange": "/../../escaped"},
+    {"cohort": float("nan")},
+    {"cohort": True},
+    {"after": [True, 1]},
+    {"after": [1]},
+    {"after": "no"},
+    {"method": 3},
+    {"phase": None},
+    {"more": 1},
+]
+
+
+@pytest.mark.parametrize("policy", [{}, {"clip": 0.1, "noise": 1.0}], ids=["plain", "noisy"])
+def test_a_letter_is_read_strictly(policy, tmp_path):
+    desk, calls = overheard(tmp_path, policy=policy)
+    letter = [call for call in calls if call[0] == "letter"][-1]
+    for changes in WRONG:
+        with pytest.raises(WireError, match="a letter was due, and something else came"):
+            desk.call(*forged(letter, **changes))
+    with pytest.raises(RefusedError, match="the run has 2 rounds"):
+        desk.call(*forged(letter, round=3))
+    assert not list(tmp_path.rglob("*escaped*"))
+
+
+def test_the_same_exchange_by_another_name_opens_no_second_sum(tmp_path):
+    desk, calls = overheard(tmp_path, federation=SECURE)
+    keys = next(c for c in calls if c[0] == "letter" and json.loads(c[1])["phase"] == "keys")
+    for alias in ({"exchange": True}, {"round": True}):
+        with pytest.raises(WireError, match="a letter was due"):
+            desk.call(*forged(keys, **alias))
+
+
+def test_metrics_are_no_letter_where_sums_are_plain(tmp_path):
+    desk, calls = overheard(tmp_path, policy={"metric_noise": 0.5})
+    letter = first(calls, "letter")
+    for exchange in (1, 2, 50):
+        with pytest.raises(RefusedError, match="does not ask for 'measure'"):
+            desk.call(*forged(letter, method="measure", exchange=exchange))
+
+
+def test_metrics_are_one_exchange_of_a_round_of_secure_sums(tmp_path):
+    desk, calls = overheard(tmp_path, federation=SECURE)
+    letter = first(calls, "letter")
+    for round, exchange in ((0, 2), (1, 1), (1, 3)):
+        with pytest.raises(RefusedError, match="does not ask for 'measure'"):
+            desk.call(*forged(letter, method="measure", round=round, exchange=exchange))
+
+
+@pytest.mark.parametrize("round", [False, True, 0.0])
+def test_metrics_of_a_round_are_not_told_twice_under_another_name(round, tmp_path):
+    desk, calls = overheard(tmp_path)
+    with pytest.raises(RefusedError, match="metrics are taken every 1 rounds"):
+        desk.call(*forged(first(calls, "measure"), round=round))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_reply_that_is_not_finite_does_not_leave_unclipped(value):
+    reply = {"w": np.array([value, 6e5, 9e5]), "b": np.array([1.0])}
+    assert all((part == 0).all() for part in protect(reply, 0.1, None).values())
+    noisy = protect(reply, 0.1, 20.0)
+    assert all(np.abs(part).max() < 20 for part in noisy.values())
+
+
+def test_a_number_that_does_not_fit_the_ring_is_not_quoted_and_asked_for_once(tmp_path):
+    big = {"key": "fedavg", "lr": 1e15, "local_steps": 1}
+    chosen = settings(algorithm=big, run={**RUN, "metrics": []}, federation=SECURE)
+    conductor, _ = federation(tmp_path, chosen)
+    conductor.run()  # both rounds are lost
+    notes = [note for note in conductor.notes if "secure aggregation takes numbers" in note]
+    assert notes and not any("got" in note for note in notes)
+    assert list((tmp_path / "berlin" / "states").rglob("sum-*"))  # it was noted before
+
+
+def test_two_jobs_of_one_run_give_one_answer(tmp_path):
+    one, other = Answers(tmp_path), Answers(tmp_path)
+    given = one.to(1, "exchange 1", b"question", lambda: b"first")
+    assert other.to(1, "exchange 1", b"question", lambda: b"second") == given == b"first"
+
+
+def test_sums_of_a_table_are_of_one_set_of_rows(tmp_path):
+    first_run = raw.settings(tmp_path)
+    conductor, wires = raw.federation(tmp_path, first_run)
+    conductor.run()
+    for data in ({"test_fraction": None}, {"seed": 1}, {"test_fraction": 0.2}):
+        data = {key: value for key, value in data.items() if value is not None}
+        other = raw.settings(tmp_path, data=data) if data else None
+        if other is None:
+            tables = {**first_run.tables, "data": {**first_run.tables["data"]}}
+            del tables["data"]["test_fraction"]
+            other = harness.parse(tables, harness.Place("test", ""))
+        again, _ = raw.federation(tmp_path, other, wires=wires)
+        harness.refused(again, "sums over other rows of this site's table were told before")
+    same, _ = raw.federation(tmp_path, first_run, wires=wires)
+    assert same.run().status == "done"
+
+
+def test_a_budget_covers_no_sums_of_raw_tables(tmp_path):
+    private = [{"kind": "private", "clip": 0.1, "noise": 20.0, "at": "client"}]
+    chosen = raw.settings(tmp_path, wrapper=private, run={"metrics": []})
+    conductor, _ = raw.federation(tmp_path, chosen, epsilon=5.0, metrics=False)
+    harness.refused(conductor, "against a clip or a budget in its policy")
+
+
+def test_whether_a_word_occurs_cannot_be_asked_by_categories(tmp_path):
+    """What one row alone holds neither fails nor shows."""
+    told = []
+    for i, words in enumerate((["blue", "red"], ["blue", "green", "red"])):
+        wanted = encoded({"categories": {"ward": words}})
+        complete = lambda t: rare(t).with_columns(age=t["age"])  # noqa: E731
+        _, wires = hospitals(tmp_path / str(i), wanted, complete)
+        conductor, _ = hospitals(tmp_path / f"{i}b", wanted, complete)
+        verb, facts, body = harness.hello(conductor, "lyon")
+        told.append(json.loads(wires["lyon"].desk.call(verb, json.dumps(facts), body)[0]))
+    assert told[0]["counts"] == told[1]["counts"]
+
+
+def test_people_of_a_vertical_run_are_as_many_as_the_owner_wants(tmp_path):
+    conductor, _ = parties.federation(tmp_path, parties.settings(), min_rows=60)
+    with pytest.raises(FedloomError):
+        conductor.run()
+    assert any("wants at least 60 rows to take part" in note for note in conductor.notes)
+
+
+def test_a_site_makes_no_room_for_rosters_beyond_reason(tmp_path):
+    _, calls = overheard(tmp_path)
+    begin = first(calls, "begin")
+    for changes in (
+        {"counts": [[10**8, 1]] * 3},
+        {"counts": [[10**15, 1]] * 3},
+        {"counts": [[-1, 1]] * 3},
+        {"names": ["berlin"] * 3},
+        {"names": "abc"},
+        {"id": True},
+        {"id": 7},
+    ):
+        desk = Desk(tmp_path / "berlin")
+        desk.call(*first(calls, "hello"))
+        with pytest.raises(WireError, match="a list of sites with their rows was due"):
+            desk.call(*forged(begin, **changes))
+
+
+def test_a_desk_is_asked_by_words(tmp_path):
+    desk, _ = overheard(tmp_path)
+    for verb in (["letter"], {}, None, 3):
+        with pytest.raises(RefusedError, match="a site answers hello"):
+            desk.call(verb, "{}", b"")
+
+
+def test_columns_that_the_job_has_not_named_are_not_named_to_it(tmp_path):
+    conductor, _ = hospitals(tmp_path, encoded({"features": []}))
+    harness.refused(conductor, "has columns that its policy does not allow")
+    assert "name" not in " ".join(conductor.notes).replace("names", "").replace("Name", "")
+
+
+def test_scores_of_a_few_rows_do_not_leave(tmp_path):
+    chosen = harness.settings_for("ffmdr", run={"rounds": 1, "metrics": ["auc"]})
+    policy = {"methods": ["ffmdr"], "problems": ["auc"], "scores": True, "least_count": 9}
+    conductor, wires = federation(tmp_path, chosen, **policy)
+    told = []
+    answer = wires["berlin"].desk.call  # it has eight rows
+
+    def call(verb, facts, body):
+        given = answer(verb, facts, body)
+        if verb == "measure":
+            told.append(json.loads(given[0]))
+        return given
+
+    wires["berlin"].desk.call = call
+    conductor.run()
+    assert told and all(facts["scored"] == [0, 0] for facts in told)
+
+
+BEYOND = {
+    "a metric of 400 digits": ("measure", lambda text: '{"loss": 1' + "0" * 400 + "}"),
+    "a noise of 400 digits": (
+        "hello",
+        lambda text: text.replace('"privacy": null', '"privacy": [1' + "0" * 400 + ", 0.5]"),
+    ),
+    "labels of 400 digits": (
+        "hello",
+        lambda text: text.replace("[0, 1]", "[0, 1" + "0" * 400 + "]"),
+    ),
+    "no text": ("hello", lambda text: 3),
+    "no text in a letter": ("letter", lambda text: None),
+    "no text of metrics": ("measure", lambda text: [1]),
+    "a class that no row has": (
+        "hello",
+        lambda text: json.dumps(
+            {**json.loads(text), "labels": [0, 1, 2], "counts": [*json.loads(text)["counts"], 0]}
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("verb,change", BEYOND.values(), ids=BEYOND)
+def test_what_is_beyond_reason_costs_that_site_only(verb, change, tmp_path):
+    chosen = settings(algorithm=FEDAVG, run=RUN, federation={"min_sites": 2})
+    conductor, wires = federation(tmp_path, chosen)
+    lies.lying(wires["lyon"], verb, change)
+    result = conductor.run()
+    assert result.status == "done" and {"berlin", "torino"} <= set(result.client_names)
+
+
+def proposal(change):
+    def changed(text):
+        facts = json.loads(text)
+        said = json.loads(facts["proposal"])
+        change(said)
+        return json.dumps({**facts, "proposal": json.dumps(said)})
+
+    return changed
+
+
+TABLES = {
+    "numbered classes": proposal(lambda said: said["label"].update(classes=[1, 2])),
+    "no classes": proposal(lambda said: said["label"].update(classes=None)),
+    "a kind that is a list": proposal(lambda said: said["columns"]["ward"].update(kind=["word"])),
+    "an extra class": proposal(lambda said: said["label"]["classes"].append("maybe")),
+    "a thousand classes": proposal(
+        lambda said: said["label"].update(classes=[f"c{i}" for i in range(1000)])
+    ),
+}
+
+
+@pytest.mark.parametrize("change", TABLES.values(), ids=TABLES)
+def test_a_proposal_beyond_reason_costs_that_site_only(change, tmp_path):
+    conductor, wires = lies.tables(tmp_path)
+    lies.lying(wires["lyon"], "hello", change)
+    result = conductor.run()
+    assert result.client_names == ("berlin", "torino")
+
+
+def test_sums_beyond_reason_cost_that_site_only(tmp_path):
+    conductor, wires = lies.tables(tmp_path)
+    answer = wires["lyon"].desk.call
+
+    def call(verb, facts, body):
+        text, data = answer(verb, facts, body)
+        if verb == "meet" and "method" in json.loads(facts):
+            data = data[:-8] + np.float64(-1e300).tobytes()
+        return text, data
+
+    wires["lyon"].desk.call = call
+    assert conductor.run().client_names == ("berlin", "torino")
+
+
+def test_a_party_that_says_nonsense_is_named(tmp_path):
+    conductor, wires = parties.federation(tmp_path, parties.settings())
+    lies.lying(wires["clinic"], "measure", lambda text: "{}")
+    with pytest.raises(FederationError, match="the metrics of clinic make no sense"):
+        conductor.run()
+
+
+def test_texts_of_sites_are_short_and_plain():
+    from fedloom.engines.flare.sites import SiteError
+
+    text = str(SiteError("RefusedError", "\x1b[31mred\nline " + "x" * 10**6))
+    assert len(text) <= 1000 and text.isprintable()
+
+
+def test_words_that_are_not_listed_count_as_none_of_them(tmp_path):
+    import fedloom as fl
+
+    path = tmp_path / "t.csv"
+    pl.DataFrame({"ward": ["red", "blue", "green"], "y": [0, 1, 0]}).write_csv(path)
+    listed = {"ward": ["blue", "red"]}
+    with pytest.raises(fl.FedloomError, match="must hold one of its 2 categories"):
+        fl.data.load(path, label="y", categories=listed)
+    dataset = fl.data.load(path, label="y", categories=listed, others=True)
+    np.testing.assert_array_equal(dataset.x, [[0, 1], [1, 0], [0, 0]])
