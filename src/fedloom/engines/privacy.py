@@ -17,8 +17,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedloom.algorithms.wrappers.base import layers
@@ -47,7 +45,7 @@ def ledger(algorithm: Algorithm, federation: Federation) -> Callable[[int], dict
     if layer.noise == 0:
         return lambda rounds: {"epsilon": math.inf}
     opening, each_round = (
-        _divergences(layer, _exchanges(algorithm, federation, stage), federation.fed.n)
+        _divergences(layer, transcript(algorithm, federation, stage), federation.fed.n)
         for stage in ("opening", "round")
     )
     orders = _accountant().orders
@@ -70,7 +68,7 @@ def of_sites(
     if not noises:
         return lambda rounds: {}
     opening, each_round = (
-        sum(bool(exchange.up) for exchange in _exchanges(algorithm, federation, stage))
+        sum(bool(exchange.up) for exchange in transcript(algorithm, federation, stage))
         for stage in ("opening", "round")
     )
 
@@ -118,18 +116,6 @@ def statement(
     said["neighbours"] = "the rows of one client replaced by any others"
     said["not covered"] = "metrics, and the counts and sums by which tables were prepared"
     return {"privacy": said}
-
-
-_traced: dict[Any, list[Exchange]] = {}  # exchanges depend on shapes alone, so they are kept
-
-
-def _exchanges(algorithm: Algorithm, federation: Federation, stage: str) -> list[Exchange]:
-    leaves, structure = jax.tree.flatten((algorithm, federation))
-    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    key = (stage, structure, shapes)
-    if key not in _traced:
-        _traced[key] = transcript(algorithm, federation, stage)
-    return _traced[key]
 
 
 def _accountant() -> Any:

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from fedloom.engines.schema import exchanges
 from fedloom.federation import Federation
@@ -26,6 +27,18 @@ def transcript(
     algorithm: Algorithm, federation: Federation, stage: str = "round"
 ) -> list[Exchange]:
     """The exchanges of a round, or of the opening, by abstract evaluation."""
+    leaves, structure = jax.tree.flatten((algorithm, federation))
+    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    key = (stage, structure, shapes)
+    if key not in _known:
+        _known[key] = _transcript(algorithm, federation, stage)
+    return list(_known[key])
+
+
+_known: dict[Any, list[Exchange]] = {}  # exchanges depend on shapes alone, so they are kept
+
+
+def _transcript(algorithm: Algorithm, federation: Federation, stage: str) -> list[Exchange]:
     return [
         Exchange(
             said.method,
