@@ -159,7 +159,7 @@ def test_a_follower_is_told_that_the_server_could_not_write(watch):
 
 
 def test_a_follower_does_not_wait_for_a_server_that_cannot_write(watch, monkeypatch):
-    def connected(kit):
+    def connected(kit, **options):
         raise CannotWriteError("the server cannot write to its disk.")
 
     monkeypatch.setattr(watching, "connected", connected)

@@ -3,14 +3,14 @@
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from fedloom.checksums import read_json
 from fedloom.engines.flare.job import OUTCOME, RESULT, TOPIC
 from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.reaching import knock
+from fedloom.engines.flare.reaching import await_server, knock
 from fedloom.engines.result import Result, load
 from fedloom.errors import DivergedError, FederationError
 from fedloom.files import write_bytes, write_folder
@@ -84,11 +84,19 @@ class Session:
 
 
 @contextlib.contextmanager
-def connected(kit: Kit, seconds: float = 10.0) -> Iterator[Session]:
-    """A session, closed at the end: an open one would keep this process from ending."""
+def connected(
+    kit: Kit, seconds: float = 10.0, *, patience: float = 0.0, say: Callable[[str], None] = print
+) -> Iterator[Session]:
+    """A session, closed at the end: an open one would keep this process from ending.
+
+    For a server that does not answer yet it waits as long as `patience`, and says so.
+    """
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    knock(kit)
+    if patience:
+        await_server(kit, patience, say)
+    else:
+        knock(kit)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # FLARE greets on standard output
             flare = new_secure_session(

@@ -26,6 +26,7 @@ RECORDS = "runs"  # folder of a person's kit: what was submitted
 MOST_JOBS = 20  # of one run; a site that dies again and again needs a person
 READMIT_SECONDS = 10.0  # how long after its loss a site must be heard of to be taken back
 PATIENCE_SECONDS = 120.0  # for a server that does not answer, and for sites to connect
+STARTING_SECONDS = 30.0  # for a server that is being started
 POLL_SECONDS = 1.0
 
 
@@ -97,7 +98,7 @@ class _Watch:
     def to_the_end(self, out: Path) -> Result:
         for _ in range(MOST_JOBS):
             try:
-                with connected(self.kit) as session:
+                with connected(self.kit, patience=STARTING_SECONDS, say=self.say) as session:
                     self.heard = time.monotonic()
                     job = self._still_running(session) or self._submit(session)
                     if self._watch(session, job):
