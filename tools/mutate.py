@@ -47,6 +47,7 @@ TESTS = {  # the longest prefix of a path counts
     "problems/adversarial": ["papers/test_minimax.py"],
     "problems/auc": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
     "problems/bilinear": ["papers/test_minimax.py"],
+    "problems/losses": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
     "problems/personal": ["papers/test_personal.py"],
     "problems/saddle": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
     "problems/vertical": ["core/test_vertical_parts.py", "papers/test_vertical.py"],

@@ -160,3 +160,11 @@ def test_a_loss_of_your_own():
 def test_data_that_do_not_fit_are_refused(make, complaint, double):
     with pytest.raises(fl.FedloomError, match=complaint):
         make()
+
+
+def test_two_classes_are_enough_for_multinomial():
+    clients = fl.data.from_arrays([(np.eye(4), np.array([0, 1, 0, 1]))])
+    result = fl.simulate(
+        fl.algorithms.FedAvg(lr=0.1), fl.problems.Multinomial(), clients, rounds=1, batch_size=None
+    )
+    assert np.shape(result.model) == (4, 2)
