@@ -20,7 +20,7 @@ from fedloom.checksums import read_json, write_json
 from fedloom.engines import wire
 from fedloom.engines.flare import claims
 from fedloom.engines.flare.all_rows import AllRows
-from fedloom.engines.flare.claims import UnfitError, of_most
+from fedloom.engines.flare.claims import UnfitError, check_alike
 from fedloom.engines.flare.own_table import as_facts, bare_tables, files_of
 from fedloom.engines.flare.roster import Roster
 from fedloom.engines.flare.sites import SiteError, Sites
@@ -68,7 +68,7 @@ class AllTables(AllRows):
         names = tuple(there)
         reading = files_of(self.settings).reading
         proposals = {name: there[name]["proposal"] for name in names}
-        _check_alike(proposals)
+        _check_columns(proposals)
         agreed = _agreed(proposals, reading)
         reports = [there[name]["report"] for name in names]
         counts = self._get_ready(names, agreed, [report["rows"] for report in reports])
@@ -190,33 +190,27 @@ def _agree(proposals: Mapping[str, str], reading: Reading) -> bool:
     return False
 
 
-def _check_alike(proposals: Mapping[str, str]) -> None:
+def _check_columns(proposals: Mapping[str, str]) -> None:
     """Raise UnfitError for a site whose columns, or what they hold, are not those of most."""
     said = {name: json.loads(text) for name, text in proposals.items()}
-    listed = {name: tuple(sorted(proposal["columns"])) for name, proposal in said.items()}
-    usual: Any = of_most(listed)
-    for name, own in listed.items():
-        odd = sorted(set(own) ^ set(usual))
-        if odd:
-            verb = "lacks" if odd[0] in usual else "has"
-            raise UnfitError(
-                name,
-                f"it {verb} the column {odd[0]!r}, unlike most sites. Add the column there, or add "
-                f"it to ignore in [data].",
-            )
-    for column in usual:
+    check_alike(
+        {name: frozenset(proposal["columns"]) for name, proposal in said.items()},
+        lambda own, usual: (
+            f"its columns are not those of most sites; see {min(own ^ usual)!r}. Add the column "
+            f"there, or add it to ignore in [data]."
+        ),
+    )
+    for column in next(iter(said.values()))["columns"]:
         _check_kinds(column, {name: said[name]["columns"][column]["kind"] for name in said})
     labels = {name: proposal["label"]["kind"] for name, proposal in said.items()}
     _check_kinds("label", {n: WORD if kind == WORD else NUMBER for n, kind in labels.items()})
 
 
 def _check_kinds(column: str, kinds: Mapping[str, str]) -> None:
-    known = {name: kind for name, kind in kinds.items() if kind != EMPTY}
-    usual = of_most(known) if known else None
-    for name, kind in known.items():
-        if kind != usual:
-            raise UnfitError(
-                name,
-                f"its column {column!r} holds {kind}s, and that of most sites {usual}s. Correct "
-                f"the values, or add the column to categorical, numeric or ignore in [data].",
-            )
+    check_alike(
+        {name: kind for name, kind in kinds.items() if kind != EMPTY},
+        lambda own, usual: (
+            f"its column {column!r} holds {own}s, and that of most sites {usual}s. Correct the "
+            f"values, or add the column to categorical, numeric or ignore in [data]."
+        ),
+    )

@@ -7,7 +7,7 @@ may still be false: nobody can check how many rows it has.
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from fedloom.errors import WireError
@@ -151,9 +151,15 @@ def metrics(text: str, due: Iterable[str] = ()) -> dict[str, float]:
     return numbers
 
 
-def of_most(said: Mapping[str, Hashable]) -> Hashable:
-    """What most sites say; of two that as many say, the one that comes first."""
-    return Counter(said.values()).most_common(1)[0][0]
+def check_alike(said: Mapping[str, Hashable], why: Callable[[Any, Any], str]) -> None:
+    """Raise UnfitError for a site that says something else than most; `why` puts it in words.
+
+    Of two things that as many say, the one that comes first counts.
+    """
+    for usual, _ in Counter(said.values()).most_common(1):
+        for name, own in said.items():
+            if own != usual:
+                raise UnfitError(name, why(own, usual))
 
 
 def _need(holds: bool, what: str, got: object) -> None:

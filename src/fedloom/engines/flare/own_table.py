@@ -12,23 +12,21 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedloom.checksums import digest, read_json, write_json
 from fedloom.data.clients import Clients
 from fedloom.engines import wire
 from fedloom.engines.flare import small_counts
-from fedloom.engines.flare.claims import MOST_ROWS, MOST_ROWS_OF_ALL
 from fedloom.engines.flare.letters import letter_from
 from fedloom.engines.flare.own_rows import OwnRows
 from fedloom.engines.flare.policy import Policy
-from fedloom.engines.flare.roster import Roster, check_own
+from fedloom.engines.flare.roster import Roster, check_numbers_of_rows, check_own
+from fedloom.engines.flare.summed_rows import SummedRows
 from fedloom.engines.outlines import lone, outline
 from fedloom.engines.schema import schema
 from fedloom.engines.site import Site
-from fedloom.errors import RefusedError, WireError
+from fedloom.errors import RefusedError
 from fedloom.experiments import building
 from fedloom.experiments.settings import Settings
 from fedloom.federation import Group
-from fedloom.files import locked
 from fedloom.preparation import Preparation, SiteFiles, fitting
 from fedloom.preparation.own_rows import TableProblem
 from fedloom.preparation.proposals import Schema, propose
@@ -36,7 +34,6 @@ from fedloom.preparation.tables import NUMBER, WORD, check_no_key, places
 from fedloom.rows import Rows
 
 Facts = dict[str, Any]
-SUMMED = "summed.json"  # in a kit: which rows of which table sums were told of
 
 
 class OwnTable(OwnRows):
@@ -65,7 +62,8 @@ class OwnTable(OwnRows):
         for column in files.categorical:  # the job says so, and its words would leave
             check_no_key(self.table.source, self.table.train[column])
         self.reading = files.reading
-        one_set_of_rows(kit, Path(policy.data_of(kit)), self.table.train)
+        self.summed = SummedRows(kit, Path(policy.data_of(kit)), self.table.train)
+        self.summed.check()
         self.proposal = propose(self.table, files.reading, self.least)
         policy.check_classes(files.label, json.loads(self.proposal)["label"]["classes"])
 
@@ -82,7 +80,8 @@ class OwnTable(OwnRows):
             if "schema" not in facts:
                 return {}, wire.encode(self.counting.answer(letter_from(facts, body, 1)))
             agreed = self._checked(Schema(**facts["schema"]))
-            check_rows_of_all(facts["id"], facts["rows"], self.table.train.height)
+            check_numbers_of_rows(facts["id"], facts["rows"], self.table.train.height)
+            self.summed.note()
             bare = bare_tables(facts["rows"], agreed)
             method = fitting.statistics_of(agreed)
             rows = small_counts.without_rare(fitting.raw_rows(self.table, agreed), self.least)
@@ -130,30 +129,6 @@ class OwnTable(OwnRows):
         if not fits:
             raise RefusedError("what the hub has agreed on is not what this site has proposed.")
         return agreed
-
-
-def one_set_of_rows(kit: Path, file: Path, train: Any) -> None:
-    """Refuse sums over other rows of a table than before: their difference would be single rows."""
-    table = digest(file.read_bytes())
-    rows = digest(np.sort(train.hash_rows().to_numpy()).tobytes())
-    with locked(kit):
-        known = read_json(kit / SUMMED) if (kit / SUMMED).exists() else {}
-        if known.get(table, rows) != rows:
-            raise RefusedError(
-                "sums over other rows of this site's table were told before, and the difference "
-                "would be about single rows. Hold out as before (test_fraction, seed and label in "
-                "[data]), or let its owner choose test rows with --test."
-            )
-        if table not in known:
-            write_json(kit / SUMMED, {**known, table: rows})
-
-
-def check_rows_of_all(id: object, rows: Any, own: int) -> None:
-    """Refuse numbers of rows that make no sense, or that would take too much memory."""
-    sound = isinstance(rows, list) and all(type(n) is int and 0 < n <= MOST_ROWS for n in rows)
-    sound = sound and sum(rows) <= MOST_ROWS_OF_ALL
-    if not sound or type(id) is not int or not 0 <= id < len(rows) or rows[id] != own:
-        raise WireError("how many rows each site has was due, and something else came.")
 
 
 def files_of(settings: Settings) -> SiteFiles:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Parties
-from fedloom.engines.flare.claims import MOST_ROWS, MOST_ROWS_OF_ALL, UnfitError, of_most
+from fedloom.engines.flare.claims import MOST_ROWS, MOST_ROWS_OF_ALL, check_alike
 from fedloom.engines.outlines import bare_clients, bare_parties
 from fedloom.errors import RefusedError, WireError
 
@@ -46,15 +46,36 @@ class PartyRoster(NamedTuple):
 
 def check_roster(facts: Facts) -> None:
     """Refuse a roster that makes no sense, or that would take more memory than there is."""
-    names: Any = facts.get("names")
-    counts = facts.get("counts", [])
-    fits = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    fits = fits and len(set(names)) == len(names) and type(facts.get("id")) is int
-    fits = fits and 0 <= facts["id"] < len(names) and isinstance(counts, list)
-    numbers = [n for own in counts if isinstance(own, list) for n in own] if fits else []
-    whole = all(type(n) is int and 0 <= n <= MOST_ROWS for n in numbers)
-    if not fits or not whole or sum(numbers) > MOST_ROWS_OF_ALL:
+    names, id, counts = facts.get("names"), facts.get("id"), facts.get("counts", [])
+    named = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    tables = isinstance(counts, list) and all(isinstance(own, list) for own in counts)
+    if (
+        not named
+        or not tables
+        or len(set(facts["names"])) < len(facts["names"])
+        or type(id) is not int
+        or not 0 <= id < len(facts["names"])
+        or not _fit_memory([n for own in counts for n in own])
+    ):
         raise WireError("a list of sites with their rows was due, and something else came.")
+
+
+def check_numbers_of_rows(id: object, rows: Any, own: int) -> None:
+    """Refuse numbers of rows of all sites that make no sense, or are not this site's own."""
+    if not (
+        isinstance(rows, list)
+        and _fit_memory(rows)
+        and type(id) is int
+        and 0 <= id < len(rows)
+        and rows[id] == own
+    ):
+        raise WireError("how many rows each site has was due, and something else came.")
+
+
+def _fit_memory(numbers: list[Any]) -> bool:
+    """Whether these are numbers of rows for which there is room."""
+    whole = all(type(n) is int and 0 <= n <= MOST_ROWS for n in numbers)
+    return whole and sum(numbers) <= MOST_ROWS_OF_ALL
 
 
 def check_own(
@@ -75,16 +96,20 @@ def check_own(
 def roster_of(there: Mapping[str, Facts]) -> Roster:
     """The sites in their order; raises UnfitError for one whose columns are not those of most."""
     names, told = tuple(there), list(there.values())
-    _check_alike({name: (tuple(f["features"]), tuple(f["shape"])) for name, f in there.items()})
-    kinds = {name: _kind(facts["labels"]) for name, facts in there.items()}
-    usual = of_most(kinds)
-    for name, kind in kinds.items():
-        if kind != usual:
-            raise UnfitError(
-                name,
-                f"its labels are {kind}, and those of most sites {usual}. State it with "
-                f"regression in [data], or write the classes alike.",
-            )
+    check_alike(
+        {name: (*facts["features"], *facts["shape"]) for name, facts in there.items()},
+        lambda own, usual: (
+            f"its columns are not those of most sites; see {_odd_column(own, usual)!r}. Name the "
+            f"columns with features in [data], and the words of columns with categories."
+        ),
+    )
+    check_alike(
+        {name: _kind(facts["labels"]) for name, facts in there.items()},
+        lambda own, usual: (
+            f"its labels are {own}, and those of most sites {usual}. State it with regression in "
+            f"[data], or write the classes alike."
+        ),
+    )
     tested, shape = any(facts["tested"] for facts in told), tuple(told[0]["shape"])
     if told[0]["labels"] is None:
         return Roster(names, tuple(tuple(f["counts"]) for f in told), shape, None, tested)
@@ -94,18 +119,10 @@ def roster_of(there: Mapping[str, Facts]) -> Roster:
     return Roster(names, counts, shape, labels, tested)
 
 
-def _check_alike(columns: Mapping[str, tuple[Any, ...]]) -> None:
-    usual: Any = of_most(columns)
-    for name, own in columns.items():
-        if own != usual:
-            strange = [feature for feature in own[0] if feature not in usual[0]]
-            lacking = [feature for feature in usual[0] if feature not in own[0]]
-            odd = (strange or lacking or ["their order"])[0].partition("=")[0]
-            raise UnfitError(
-                name,
-                f"its columns are not those of most sites; see {odd!r}. Name the columns with "
-                f"features in [data], and the words of columns with categories.",
-            )
+def _odd_column(own: Sequence[Any], usual: Sequence[Any]) -> str:
+    """A column that only one of two lists has; words of columns are not told."""
+    odd = [name for name in own if name not in usual] + [name for name in usual if name not in own]
+    return str((odd or ["their order"])[0]).partition("=")[0]
 
 
 def _kind(labels: list[Any] | None) -> str:
