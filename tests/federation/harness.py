@@ -32,6 +32,23 @@ SMALL = {
 }  # what policies of tiny sites must allow
 RUN = {"rounds": 6, "batch_size": 4, "eval_every": 3}
 
+PROJECT = """
+name = "hospitals"
+sites = ["berlin", "lyon"]
+
+[server]
+host = "localhost"
+port = 8002
+
+[people]
+"anna@example.org" = "lead"
+
+[policy]
+methods = ["fedavg"]
+problems = ["logistic"]
+min_sites = 2
+"""
+
 
 def clients(sites: int = 3):
     rng = np.random.default_rng(5)
@@ -126,6 +143,17 @@ def refused(conductor, complaint):
     with pytest.raises(FederationError):
         conductor.run()
     assert any(complaint in note for note in conductor.notes), conductor.notes
+
+
+def lying(line, verb, change):
+    """The site behind a line says something else, in its answers to a verb."""
+    answer = line.desk.call
+
+    def call(asked, facts, body):
+        text, data = answer(asked, facts, body)
+        return (change(text), data) if asked == verb else (text, data)
+
+    line.desk.call = call
 
 
 def hello(conductor, name):

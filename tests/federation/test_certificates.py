@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
 
 from federation.doors import door, lead_to, params
+from federation.harness import PROJECT
 from fedloom.cli.main import main
 from fedloom.engines.flare import certificates, expiry, reaching
 from fedloom.engines.flare.kits import open_kit
@@ -18,14 +19,6 @@ from fedloom.engines.flare.tls import context_of
 from fedloom.engines.secure.identity import Identity
 from fedloom.errors import FederationError
 
-PROJECT = """
-name = "hospitals"
-sites = ["berlin", "lyon"]
-[server]
-host = "localhost"
-[people]
-"anna@example.org" = "lead"
-"""
 FILES = ("server/startup/server.crt", "berlin/startup/client.crt", "lyon/startup/client.crt")
 FILES += ("anna@example.org/startup/client.crt", "berlin/startup/rootCA.pem")
 DAY = datetime.timedelta(days=1)

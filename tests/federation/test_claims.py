@@ -5,8 +5,8 @@ import json
 import polars as pl
 import pytest
 
-from federation import test_tables as raw
-from federation.harness import federation, refused, settings
+from federation import raw_tables
+from federation.harness import federation, lying, refused, settings
 from fedloom.engines.flare import claims
 from fedloom.engines.flare.claims import MOST_ROWS
 from fedloom.errors import WireError
@@ -14,17 +14,6 @@ from fedloom.errors import WireError
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 TWO = {"min_sites": 2}
 ROWS = {"counts": [3, 4], "shape": [2], "features": ["a", "b"], "labels": [0, 1], "tested": False}
-
-
-def lying(line, verb, change):
-    """The site behind a line says something else, in its answers to a verb."""
-    answer = line.desk.call
-
-    def call(asked, facts, body):
-        text, data = answer(asked, facts, body)
-        return (change(text), data) if asked == verb else (text, data)
-
-    line.desk.call = call
 
 
 JUNK = {
@@ -120,10 +109,6 @@ def test_where_all_are_needed_the_run_says_who_does_not_fit(tmp_path):
     refused(conductor, "lyon does not take part: a table of facts was due")
 
 
-def tables(folder, **changes):
-    return raw.federation(folder, raw.settings(folder, federation=TWO), **changes)
-
-
 TABLES = {
     "no proposal": ("hello", lambda text: json.dumps({"report": json.loads(text)["report"]})),
     "rows": ("hello", lambda text: text.replace('"rows": ', '"rows": 9')),
@@ -136,7 +121,7 @@ TABLES = {
 
 @pytest.mark.parametrize("verb,change", TABLES.values(), ids=TABLES)
 def test_a_table_that_makes_no_sense_costs_that_site_only(verb, change, tmp_path):
-    conductor, wires = tables(tmp_path)
+    conductor, wires = raw_tables.two_needed(tmp_path)
     lying(wires["lyon"], verb, change)
     result = conductor.run()
     assert result.status == "done" and result.final["sites"] == 2
@@ -144,7 +129,7 @@ def test_a_table_that_makes_no_sense_costs_that_site_only(verb, change, tmp_path
 
 
 def test_a_table_with_other_columns_costs_that_site_only(tmp_path):
-    conductor, _ = tables(tmp_path, features=["age", "ward", "dose", "weight"])
+    conductor, _ = raw_tables.two_needed(tmp_path, features=["age", "ward", "dose", "weight"])
     file = tmp_path / "tables" / "lyon.csv"
     pl.read_csv(file).rename({"dose": "weight"}).write_csv(file)
     result = conductor.run()

@@ -6,12 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from federation import harness, parties
-from federation import test_claims as lies
-from federation import test_tables as raw
-from federation.harness import federation, settings
-from federation.test_what_leaves import chosen as encoded
-from federation.test_what_leaves import hospitals, rare
+from federation import harness, parties, raw_tables
+from federation.harness import federation, lying, settings
+from federation.hospitals import chosen as encoded
+from federation.hospitals import hospitals, rare
 from fedloom.engines.flare.answers import Answers
 from fedloom.engines.flare.desk import Desk
 from fedloom.engines.flare.privacy import protect
@@ -144,26 +142,30 @@ def test_two_jobs_of_one_run_give_one_answer(tmp_path):
 
 
 def test_sums_of_a_table_are_of_one_set_of_rows(tmp_path):
-    first_run = raw.settings(tmp_path)
-    conductor, wires = raw.federation(tmp_path, first_run)
+    conductor, wires = raw_tables.federation(tmp_path, raw_tables.settings(tmp_path))
     conductor.run()
-    for data in ({"test_fraction": None}, {"seed": 1}, {"test_fraction": 0.2}):
-        data = {key: value for key, value in data.items() if value is not None}
-        other = raw.settings(tmp_path, data=data) if data else None
-        if other is None:
-            tables = {**first_run.tables, "data": {**first_run.tables["data"]}}
-            del tables["data"]["test_fraction"]
-            other = harness.parse(tables, harness.Place("test", ""))
-        again, _ = raw.federation(tmp_path, other, wires=wires)
+    for held_out in ({"seed": 1}, {"test_fraction": 0.2}, {"test_fraction": 0.01}):
+        other = raw_tables.settings(tmp_path, data=held_out)
+        again, _ = raw_tables.federation(tmp_path, other, wires=wires)
         harness.refused(again, "sums over other rows of this site's table were told before")
-    same, _ = raw.federation(tmp_path, first_run, wires=wires)
+    same, _ = raw_tables.federation(tmp_path, raw_tables.settings(tmp_path), wires=wires)
     assert same.run().status == "done"
+
+
+def test_a_run_that_took_no_sums_ties_nobody(tmp_path):
+    """Otherwise a refused job could keep all later ones from a table."""
+    odd = raw_tables.settings(tmp_path, data={"seed": 1})
+    conductor, wires = raw_tables.federation(tmp_path, odd)
+    verb, facts, body = harness.hello(conductor, "lyon")
+    wires["lyon"].desk.call(verb, json.dumps(facts), body)
+    usual, _ = raw_tables.federation(tmp_path, raw_tables.settings(tmp_path), wires=wires)
+    assert usual.run().status == "done"
 
 
 def test_a_budget_covers_no_sums_of_raw_tables(tmp_path):
     private = [{"kind": "private", "clip": 0.1, "noise": 20.0, "at": "client"}]
-    chosen = raw.settings(tmp_path, wrapper=private, run={"metrics": []})
-    conductor, _ = raw.federation(tmp_path, chosen, epsilon=5.0, metrics=False)
+    chosen = raw_tables.settings(tmp_path, wrapper=private, run={"metrics": []})
+    conductor, _ = raw_tables.federation(tmp_path, chosen, epsilon=5.0, metrics=False)
     harness.refused(conductor, "against a clip or a budget in its policy")
 
 
@@ -262,7 +264,7 @@ BEYOND = {
 def test_what_is_beyond_reason_costs_that_site_only(verb, change, tmp_path):
     chosen = settings(algorithm=FEDAVG, run=RUN, federation={"min_sites": 2})
     conductor, wires = federation(tmp_path, chosen)
-    lies.lying(wires["lyon"], verb, change)
+    lying(wires["lyon"], verb, change)
     result = conductor.run()
     assert result.status == "done" and {"berlin", "torino"} <= set(result.client_names)
 
@@ -290,14 +292,14 @@ TABLES = {
 
 @pytest.mark.parametrize("change", TABLES.values(), ids=TABLES)
 def test_a_proposal_beyond_reason_costs_that_site_only(change, tmp_path):
-    conductor, wires = lies.tables(tmp_path)
-    lies.lying(wires["lyon"], "hello", change)
+    conductor, wires = raw_tables.two_needed(tmp_path)
+    lying(wires["lyon"], "hello", change)
     result = conductor.run()
     assert result.client_names == ("berlin", "torino")
 
 
 def test_sums_beyond_reason_cost_that_site_only(tmp_path):
-    conductor, wires = lies.tables(tmp_path)
+    conductor, wires = raw_tables.two_needed(tmp_path)
     answer = wires["lyon"].desk.call
 
     def call(verb, facts, body):
@@ -312,7 +314,7 @@ def test_sums_beyond_reason_cost_that_site_only(tmp_path):
 
 def test_a_party_that_says_nonsense_is_named(tmp_path):
     conductor, wires = parties.federation(tmp_path, parties.settings())
-    lies.lying(wires["clinic"], "measure", lambda text: "{}")
+    lying(wires["clinic"], "measure", lambda text: "{}")
     with pytest.raises(FederationError, match="the metrics of clinic make no sense"):
         conductor.run()
 

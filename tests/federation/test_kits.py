@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from federation.harness import clients
+from federation.harness import PROJECT, clients
 from fedloom.cli.main import main
 from fedloom.engines.flare import trial
 from fedloom.engines.flare.kits import open_kit
@@ -17,23 +17,6 @@ from fedloom.engines.secure.identity import Identity
 from fedloom.errors import FederationError, ParameterError, RefusedError, SettingsError
 
 pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
-
-PROJECT = """
-name = "hospitals"
-sites = ["berlin", "lyon"]
-
-[server]
-host = "localhost"
-port = 8002
-
-[people]
-"anna@example.org" = "lead"
-
-[policy]
-methods = ["fedavg"]
-problems = ["logistic"]
-min_sites = 2
-"""
 
 
 @pytest.fixture(scope="module")

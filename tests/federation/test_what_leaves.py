@@ -6,55 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from federation.harness import NAMES, SMALL, Wire, refused, restarted, settings
+from federation.harness import refused, settings
+from federation.hospitals import FEDAVG, PATIENTS, chosen, hospitals, rare, raw
 from fedloom.engines.flare import small_counts
-from fedloom.engines.flare.conductor import Conductor
-from fedloom.engines.flare.job import job_of
-from fedloom.engines.flare.policy_file import policy_text, set_data
 from fedloom.rows import Rows
-
-FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
-ALLOWED = {
-    "methods": ["fedavg"],
-    "problems": ["logistic", "multinomial", "least_squares"],
-    "features": ["age", "ward"],
-    "labels": {"ill": ["no", "yes"]},
-    **{**SMALL, "least_count": 5},
-}
-PATIENTS = [f"Patient {i}" for i in range(59)] + ["Patient 0"]  # one of them twice
-
-
-def hospitals(folder, chosen, change=lambda table: table, **policy):
-    """Three hospitals with names of patients in their tables, and the run of a submitter."""
-    rng = np.random.default_rng(4)
-    wires = {}
-    for name in NAMES:
-        kit = folder / name
-        kit.mkdir(parents=True)
-        (kit / "policy.toml").write_text(policy_text(ALLOWED | policy))
-        table = pl.DataFrame(
-            {
-                "name": [f"{name} {patient}" for patient in PATIENTS],
-                "age": rng.integers(20, 90, 60),
-                "ward": ["red"] * 30 + ["blue"] * 30,
-                "ill": rng.permutation(["no"] * 40 + ["yes"] * 20),
-            }
-        )
-        set_data(kit, folder / f"{name}.csv")
-        change(table).write_csv(folder / f"{name}.csv")
-        wires[name] = Wire(kit)
-    return Conductor(job_of(chosen, "a-run"), restarted(wires), folder / "server"), wires
-
-
-def chosen(data, **changes):
-    words = {"label": "ill", "features": ["age", "ward"], "categories": {"ward": ["blue", "red"]}}
-    return settings(algorithm=FEDAVG, data=words | data, **changes)
-
-
-def raw(data, **changes):
-    table = {"label": "ill", "sites": "tables", "ignore": ["name"]}
-    return settings(algorithm=FEDAVG, data=table | data, **changes)
-
 
 ATTACKS = {
     "all columns, with names": chosen({"features": []}),
@@ -104,15 +59,6 @@ def test_a_label_that_may_be_told_as_numbers_is_not_told_as_classes(tmp_path):
     wanted = chosen({"label": "age", "features": ["ward"]}, problem={"kind": "multinomial"})
     conductor, _ = hospitals(tmp_path, wanted, labels={"age": "numbers"})
     refused(conductor, "has the label 'age' as numbers to predict, and the job would take it as")
-
-
-def rare(table):
-    """A word, a class and a gap that three rows have."""
-    return table.with_columns(
-        ward=pl.Series(["green"] * 3 + table["ward"].to_list()[3:]),
-        ill=pl.Series(["yes"] * 3 + ["no"] * 57),
-        age=pl.Series([None, None, None, *table["age"].to_list()[3:]]),
-    )
 
 
 def test_counts_of_a_few_rows_are_not_told(tmp_path):
