@@ -7,6 +7,7 @@ from typing import Any
 from fedloom.cli.output import show_json, show_table
 from fedloom.engines.flare.budget import Budget
 from fedloom.engines.flare.kits import open_kit
+from fedloom.engines.flare.policy import POLICY
 from fedloom.engines.flare.policy_file import read_policy
 
 
@@ -26,8 +27,6 @@ def _handle(arguments: argparse.Namespace) -> int:
         show_json({"budget": policy.epsilon, "delta": policy.delta, "runs": rows})
         return 0
     show_table(rows)
-    if policy.epsilon is None:
-        print("no budget: set epsilon in policy.toml for one")
-    else:
-        print(f"budget: epsilon {policy.epsilon:g} at delta {policy.delta:g}; metrics do not leave")
+    limit = "no budget is set" if policy.epsilon is None else f"the budget is {policy.epsilon:g}"
+    print(f"epsilon at delta {policy.delta:g}; {limit} ({POLICY})")
     return 0

@@ -9,8 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedloom.engines.flare.kits import Kit
-from fedloom.hints import needs
 from fedloom.reports.labels import bytes_text as bytes_text
 
 _WIDE = 160
@@ -35,16 +33,6 @@ def show_table(
         table.add_row(*(_cell(row.get(name)) for name in names))
     # A pipe or a file has no width of its own; a table there should not be folded.
     Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
-
-
-def warn_of_expiry(kit: Kit) -> None:
-    """Tell the owner of a kit in time that its certificates expire."""
-    needs("cryptography", "federate")
-    from fedloom.engines.flare.expiry import warning
-
-    text = warning(kit)
-    if text is not None:
-        print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def _cell(value: Any) -> str:

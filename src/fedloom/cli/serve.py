@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fedloom.cli.output import warn_of_expiry
+from fedloom.cli.certificates import warn_of_expiry
 from fedloom.engines.flare.kits import Kit, open_kit
 from fedloom.engines.flare.locks import held
 from fedloom.engines.flare.policy_file import read_policy, set_data

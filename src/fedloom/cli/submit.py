@@ -6,7 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fedloom.cli.output import show_json, show_table, warn_of_expiry
+from fedloom.cli.certificates import warn_of_expiry
+from fedloom.cli.output import show_json, show_table
 from fedloom.cli.prepared import show_preparation
 from fedloom.cli.run import show_result
 from fedloom.engines.flare.kits import Kit, open_kit

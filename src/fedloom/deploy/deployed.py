@@ -180,7 +180,8 @@ def load(path: Path) -> Deployed:
             tensors[name] = unpack(Packed(codes, centres, layer["bits"], tuple(layer["shape"])))
         model = models.REGISTRY[about["model"].pop("kind")](**about["model"])
         features, labels = tuple(about["features"]), tuple(about["labels"])
-        spec = Spec(features, len(labels), str(next(iter(tensors.values())).dtype))
+        wide = any(array.dtype == np.float64 for array in tensors.values())
+        spec = Spec(features, len(labels), "float64" if wide else "float32")
         with jax.enable_x64(spec.dtype == "float64"):
             like = jax.eval_shape(lambda: model.init(jax.random.key(0), spec))
         return Deployed(model, wire.from_named(tensors, like), features, labels)

@@ -94,9 +94,10 @@ def decode(data: bytes, like: Tree, *, finite: bool = False) -> Tree:
 
 
 def read(data: bytes) -> dict[str, np.ndarray]:
-    """The named arrays in bytes of the safetensors format."""
+    """The named arrays in bytes of the safetensors format, in the order of their names."""
     try:
-        return {name: _array(entry) for name, entry in deserialize(data)}
+        arrays = {name: _array(entry) for name, entry in deserialize(data)}
+        return dict(sorted(arrays.items()))  # safetensors gives them in a random order
     except (SafetensorError, KeyError, ValueError, OverflowError, MemoryError) as error:
         raise WireError(
             f"these bytes are not a message: {error}. Send them again, or check who sends them."

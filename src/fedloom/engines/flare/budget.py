@@ -86,7 +86,7 @@ class Budget:
             "began": began,
             "replies": sum(replies.values()),
             "noise": ", ".join(noises),
-            f"epsilon at delta {self.policy.delta:g}": shown,
+            "epsilon": shown,
         }
 
     @contextlib.contextmanager

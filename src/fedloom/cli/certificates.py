@@ -1,0 +1,16 @@
+"""What is said of a kit's certificates on the command line."""
+
+import sys
+
+from fedloom.engines.flare.kits import Kit
+from fedloom.hints import needs
+
+
+def warn_of_expiry(kit: Kit) -> None:
+    """Tell the owner of a kit in time that its certificates expire."""
+    needs("cryptography", "federate")
+    from fedloom.engines.flare.expiry import warning
+
+    text = warning(kit)
+    if text is not None:
+        print(f"warning: {text}", file=sys.stderr, flush=True)
