@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.mutants import Mutant, mutants_of
-from tools.trials import HERE, PACKAGE, attempt, warm_up
+from tools.trials import HERE, PACKAGE, attempts, warm_up
 
 RESULTS = HERE / "docs" / "verification" / "mutants.jsonl"
 # The laws are left out: they compile every method, and hold it to the engines, not to its paper.
@@ -114,6 +114,7 @@ def main() -> None:
     parser.add_argument("targets", nargs="*", help="folders and files of src/fedloom")
     parser.add_argument("--sample", type=int, help="how many mutants; all of them if not given")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--jobs", type=int, default=1, help="how many to try at once")
     parser.add_argument("--out", type=Path, default=RESULTS, help="the file of results")
     parser.add_argument("--again", action="store_true", help="try survivors once more")
     parser.add_argument("--table", action="store_true", help="only show the shares")
@@ -125,10 +126,12 @@ def main() -> None:
     latest = {row["id"]: row["killed"] for row in rows}
     mutants = [] if options.table else chosen_mutants(options.targets, options.sample, options.seed)
     warm_up()
-    for mutant in mutants:
-        if mutant.id in latest and (latest[mutant.id] or not options.again):
-            continue
-        row = attempt(mutant, tests_of(mutant.path))
+    wanted = [
+        mutant
+        for mutant in mutants
+        if mutant.id not in latest or (options.again and not latest[mutant.id])
+    ]
+    for row in attempts(wanted, tests_of, options.jobs):
         rows.append(row)
         print("killed  " if row["killed"] else "SURVIVED", row["seconds"], row["id"], flush=True)
         options.out.parent.mkdir(parents=True, exist_ok=True)
