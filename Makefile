@@ -19,7 +19,7 @@ demo: $(VENV)/installed  ## set up, then run the main job on embedded data
 	$(BIN)/fedloom demo
 
 test: $(VENV)/installed lint  ## set up, then run all checks
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadgroup
+	$(BIN)/python -m pytest -n auto --maxprocesses 4
 
 test-federation: $(VENV)/installed  ## faults of real deployments: about half an hour
 	$(BIN)/python -m pytest -m deployment tests/federation

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import re
 import resource
 import signal
 import sys
@@ -37,24 +38,36 @@ _SMALL = {"laws": 1, "core": 2, "data": 3}  # folders with groups of a few secon
 _peaks = pytest.StashKey[list[int]]()  # the most that each worker held
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Run tests that share programs or fixtures one after the other, and all on one worker.
+def _group(nodeid):
+    """Tests that share programs or fixtures: those of a module, and of the laws those of a method.
 
-    Those are the tests of a module, and of the laws those of a method.
+    They run one after the other, and all on one worker.
     """
+    module, _, name = nodeid.partition("::")
+    method = re.search(r"\[(\w+)\]", name) if "/laws/" in module else None
+    return f"laws of {method[1]}" if method else module
+
+
+def pytest_collection_modifyitems(items):
+    """Put small groups last: no worker has a large one to do when the others are done."""
     groups = {}
     for item in items:
-        group = item.location[0]
-        entry = item.callspec.params.get("entry") if hasattr(item, "callspec") else None
-        if entry is not None and item.path.parent.name == "laws":
-            group = f"laws of {entry.key}"
-        groups.setdefault(group, []).append(item)
-        if config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group(group))
-    # Small groups are last, so that no worker has a large one to do when the others are done.
+        groups.setdefault(_group(item.nodeid), []).append(item)
     order = sorted(groups.values(), key=lambda group: _SMALL.get(group[0].path.parent.name, 0))
     items[:] = [item for group in order for item in group]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Hand out whole groups. Marks for that (`loadgroup`) do nothing under pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return _group(nodeid)
+
+    config.option.loadscopereorder = False  # the order is ours
+    return ByGroup(config, log)
 
 
 def pytest_runtest_logfinish(nodeid, location):
