@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from fedloom.data.clients import from_arrays
-from fedloom.engines.flare import trial, watching
-from fedloom.engines.flare.processes import processes_of
-from fedloom.engines.in_process import InProcess
+from fedloom.exchange.in_process import InProcess
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import parse
+from fedloom.federation.people import submission, trial
+from fedloom.federation.processes import processes_of
 
 SITES, NUMBERS = 3, 2500
 
@@ -47,7 +47,7 @@ def main(exchanges: int = 2000) -> None:
         )
         with trial.up(made):
             watch = Watch(made)
-            result = watching.follow(made.lead, chosen, Path(name) / "result", say=print)
+            result = submission.follow(made.lead, chosen, Path(name) / "result", say=print)
             watch.stop()
     seconds = np.diff([row["seconds"] for row in result.rows]) / (exchanges // 4)
     print("ms an exchange, by quarter:", *(f"{1000 * s:.1f}" for s in seconds))

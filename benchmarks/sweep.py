@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import fedloom as fl
 from benchmarks.workloads import WORKLOADS, arrays
-from fedloom.engines.many import Job, simulate_many
-from fedloom.engines.together import simulate_together
+from fedloom.simulator.many_runs import Job, simulate_many
+from fedloom.simulator.vmapped_runs import simulate_together
 
 RATES, SEEDS, ROUNDS = (0.01, 0.03, 0.1, 0.3, 1.0), range(4), 100
 

@@ -24,10 +24,10 @@ from scipy.sparse import csr_array
 
 from fedloom.algorithms import EGVFL
 from fedloom.data import from_parties
-from fedloom.engines import block, keys
-from fedloom.engines.placement import place, plan_for
-from fedloom.federation import assemble
+from fedloom.population import assemble
 from fedloom.problems import Vertical
+from fedloom.rounds import keys, program
+from fedloom.simulator.devices import place, plan_for
 
 ITERATIONS = 100
 
@@ -80,8 +80,8 @@ def with_fedloom(parts: list, labels: np.ndarray):
     federation = assemble(problem, from_parties(parts, labels), None, "float32")
     plan = plan_for(federation, 1)
     federation = place(federation, plan)
-    hub, clients, _ = block.compiled(block.opening, True)(method, federation, root, plan=plan)
-    rounds = block.compiled(block.rounds, True)
+    hub, clients, _ = program.compiled(program.opening, True)(method, federation, root, plan=plan)
+    rounds = program.compiled(program.rounds, True)
 
     def run(stop: int) -> float:
         began = time.perf_counter()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
-from fedloom.engines.site import Site
+from fedloom.exchange.site import Site
 from verification import compiler, processes, search
 from verification.cases import Case, OfRows
 from verification.drawing import cases

@@ -10,8 +10,8 @@ import numpy as np
 
 import fedloom as fl
 from fedloom.data.parties import Parties
-from fedloom.engines.in_process import InProcess
-from fedloom.engines.result import Result
+from fedloom.exchange.in_process import InProcess
+from fedloom.measuring.result import Result
 from verification.cases import Case
 from verification.listings import LISTINGS
 

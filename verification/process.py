@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from fedloom.algorithms.catalogue import entry
-from fedloom.engines.in_process import InProcess
+from fedloom.exchange.in_process import InProcess
 from laws.trials import BATCH, run, trial
 
 ROUNDS = 2

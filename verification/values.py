@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 
 from fedloom.algorithms import SAGA, SGDA, Exact, Quantisation
 from fedloom.errors import ParameterError
-from fedloom.operators.compressors import (
-    Identity,
-    LowRank,
-    Natural,
-    RandK,
-    RandomRounding,
-    TopK,
-)
+from fedloom.operators.compressors import Identity, LowRank, Natural, RandK, RandomRounding, TopK
 
 Strategy = st.SearchStrategy[Any]
 

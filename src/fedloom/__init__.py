@@ -13,18 +13,18 @@ import importlib
 from typing import Any
 
 from fedloom import algorithms, data, deploy, models, preparation, problems
-from fedloom.engines.flare.federating import federate
-from fedloom.engines.prediction import joint_predict, save_shares
-from fedloom.engines.reference import reference
-from fedloom.engines.result import Result, load
-from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
 from fedloom.experiments.sweeping import Sweep, sweep
+from fedloom.federation.people.federate import federate
+from fedloom.measuring.prediction import joint_predict, save_shares
+from fedloom.measuring.reference import reference
+from fedloom.measuring.result import Result, load
 from fedloom.operators import aggregators, compressors
+from fedloom.pictures.notebook import partition_plot
 from fedloom.problems.base import Metric
-from fedloom.reports.notebook import partition_plot
+from fedloom.simulator.run import simulate
 from fedloom.versions import turn_off_wrong_fusion, warn_of_wrong_versions
 
 __version__ = "0.1.0"

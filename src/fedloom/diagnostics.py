@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from fedloom.engines.smooth import maximum
-from fedloom.engines.trajectory import Trajectory
 from fedloom.errors import ParameterError
-from fedloom.federation import Federation
+from fedloom.measuring.objective_value import maximum
+from fedloom.population import Federation
+from fedloom.rounds.trajectory import Trajectory
 
 Array = Any
 

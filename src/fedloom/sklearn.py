@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from fedloom.algorithms.catalogue import entry
 from fedloom.data.clients import Clients
-from fedloom.engines.simulator import simulate
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.experiments.predicting import probabilities
@@ -26,6 +25,7 @@ from fedloom.parameters import parameters_of
 from fedloom.problems import LeastSquares, Logistic, Multinomial, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rows import Rows
+from fedloom.simulator.run import simulate
 
 _RATE = 0.1  # where a method is named by its key and no rate is given
 

@@ -11,12 +11,13 @@ from safetensors.numpy import load_file
 
 import fedloom as fl
 from fedloom.checksums import BLANK, read_json, seal, unseal, write_json
-from fedloom.engines import array_files, checkpoint
-from fedloom.engines.flare import checkpoint as server
-from fedloom.engines.flare.policy_file import set_data
-from fedloom.engines.flare.shelf import Folder
 from fedloom.errors import DataError, MissingDataError
+from fedloom.exchange import array_files
+from fedloom.federation.policy_file import set_data
+from fedloom.federation.server import checkpoint as server
+from fedloom.federation.site.states import Folder
 from fedloom.files import make_private, write_file, write_folder, write_text
+from fedloom.measuring import checkpoint
 
 FACTS = {"round": 3, "names": ["a", "ü"], "loss": 0.1}
 ARRAYS = {"w": np.arange(5.0), "deep": {"b": np.ones((2, 3), np.float32)}}

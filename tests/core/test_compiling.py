@@ -4,9 +4,9 @@ import jax
 import pytest
 
 import fedloom as fl
-from fedloom.engines import compiling
 from fedloom.errors import SettingsError
 from fedloom.experiments.folder import RunFolder
+from fedloom.rounds import compiling
 
 EXCLUDED = {"xla_gpu_exclude_nondeterministic_ops": True}
 SEQUENTIAL = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}

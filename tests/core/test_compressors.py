@@ -8,15 +8,8 @@ import pytest
 import fedloom as fl
 from fedloom import draws
 from fedloom.algorithms import Compressed, FedAvg
-from fedloom.engines.in_process import InProcess
-from fedloom.operators.compressors import (
-    Identity,
-    LowRank,
-    Natural,
-    RandK,
-    RandomRounding,
-    TopK,
-)
+from fedloom.exchange.in_process import InProcess
+from fedloom.operators.compressors import Identity, LowRank, Natural, RandK, RandomRounding, TopK
 
 V = jnp.asarray(np.random.default_rng(0).normal(size=30).astype(np.float32))
 UNBIASED = [Identity(), RandK(25), RandK(25, shared=False), RandomRounding(3), RandomRounding(40)]

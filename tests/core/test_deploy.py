@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 import fedloom as fl
 from fedloom.deploy import Deployed
 from fedloom.deploy.packing import pack, unpack
-from fedloom.engines import array_files
+from fedloom.exchange import array_files
 from fedloom.layout import layout_of
 from fedloom.operators.quantisers import Quantiser, layers_to_quantise
 from fedloom.rows import Spec

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom import draws
-from fedloom.engines import keys
+from fedloom.rounds import keys
 
 SAMPLES = 60_000
 IMPROBABLE = 1e-5  # a p-value that a sound generator meets once in a hundred thousand seeds

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from fedloom.algorithms.catalogue import CATALOGUE
-from fedloom.engines import wire
-from fedloom.engines.hub import FIRST, Letter
-from fedloom.engines.in_process import InProcess
 from fedloom.errors import DivergedError, StaleStateError, WireError
+from fedloom.exchange import wire
+from fedloom.exchange.hub import FIRST, Letter
+from fedloom.exchange.in_process import InProcess
 from laws.trials import BATCH, trial
 
 

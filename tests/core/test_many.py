@@ -8,9 +8,9 @@ import pytest
 import fedloom as fl
 from fedloom.data.clients import from_arrays
 from fedloom.data.validation import hold_out
-from fedloom.engines.many import Job, simulate_many
-from fedloom.engines.together import simulate_together
 from fedloom.errors import DataError
+from fedloom.simulator.many_runs import Job, simulate_many
+from fedloom.simulator.vmapped_runs import simulate_together
 
 OPTIONS = {"rounds": 6, "batch_size": 4, "eval_every": 3, "precision": "float64"}
 PROBLEM = fl.problems.LeastSquares(l2=0.1)

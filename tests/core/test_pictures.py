@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from fedloom.reports import curves, fairness, heat
+from fedloom.pictures import curves
+from fedloom.reports import fairness, heat
 
 RNG = np.random.default_rng(0)
 CLIENTS = fl.data.from_arrays([(RNG.normal(i, 1, (8, 2)), RNG.integers(0, 2, 8)) for i in range(3)])

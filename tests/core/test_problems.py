@@ -8,7 +8,7 @@ import pytest
 import fedloom as fl
 from fedloom import draws
 from fedloom.data.clients import from_arrays
-from fedloom.federation import assemble
+from fedloom.population import assemble
 from fedloom.problems import L1, Box, Sum
 from papers.reference import LogisticClients
 

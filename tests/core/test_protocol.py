@@ -15,11 +15,11 @@ import pytest
 import fedloom as fl
 from fedloom.cohorts import bernoulli, by_weight, everyone, uniform
 from fedloom.data.clients import from_arrays
-from fedloom.engines.in_process import InProcess
 from fedloom.errors import ProtocolError
-from fedloom.federation import assemble
+from fedloom.exchange.in_process import InProcess
 from fedloom.operators.proximal import project_simplex
 from fedloom.parameters import parametrised
+from fedloom.population import assemble
 from fedloom.protocol import Algorithm, algorithm, ask, relay
 from papers.reference import LogisticClients
 

@@ -10,13 +10,12 @@ from fedloom.algorithms import Compressed, FedAvg, Poisoned, Private, Robust, Sc
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.wrappers.aggregated import Aggregated, totals_of
 from fedloom.data.clients import from_arrays
-from fedloom.engines.in_process import InProcess
-from fedloom.engines.schema import schema
-from fedloom.engines.secure.sums import sums_of
 from fedloom.errors import DivergedError, ParameterError, ProtocolError, SettingsError
+from fedloom.exchange.in_process import InProcess
+from fedloom.exchange.schema import schema
+from fedloom.exchange.secure.sums import sums_of
 from fedloom.experiments import settings
 from fedloom.experiments.places import Place
-from fedloom.federation import assemble, know
 from fedloom.operators.aggregators import (
     CentredClipping,
     GeometricMedian,
@@ -26,6 +25,7 @@ from fedloom.operators.aggregators import (
     NormBound,
     TrimmedMean,
 )
+from fedloom.population import assemble, know
 from fedloom.protocol import Cohort, Replies
 from laws.trials import BATCH, trial
 

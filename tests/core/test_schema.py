@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from fedloom.data.parties import Parties
-from fedloom.engines.outlines import bare_clients, bare_parties, lone, outline
-from fedloom.engines.schema import schema
-from fedloom.federation import alone, assemble
+from fedloom.exchange.schema import schema
+from fedloom.exchange.shapes import bare_clients, bare_parties, lone, outline
+from fedloom.population import alone, assemble
 from laws.trials import ALL, BATCH, KEYS, trial
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import fedloom as fl
 from fedloom.data.clients import from_arrays
-from fedloom.engines.evaluation import auc, spread
 from fedloom.errors import DivergedError, ParameterError
+from fedloom.measuring.evaluation import auc, spread
 from papers.reference import LogisticClients
 
 CLIENTS = LogisticClients()

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fedloom.engines import wire
 from fedloom.errors import WireError
+from fedloom.exchange import wire
 
 
 class Message(NamedTuple):

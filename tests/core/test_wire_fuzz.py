@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fedloom.engines import wire
 from fedloom.errors import NotFiniteError, WireError
+from fedloom.exchange import wire
 
 MESSAGES = 100_000
 PORTION = 1000

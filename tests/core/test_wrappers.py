@@ -14,10 +14,10 @@ from fedloom.algorithms import FedAvg, FedDR, Private, Scaffold, Unreliable
 from fedloom.algorithms.wrappers.private import clipped, sealed
 from fedloom.cohorts import by_weight
 from fedloom.data.clients import from_arrays
-from fedloom.engines import privacy
 from fedloom.errors import ParameterError, ProtocolError
 from fedloom.experiments import searching
-from fedloom.federation import assemble
+from fedloom.measuring import privacy_ledger
+from fedloom.population import assemble
 from fedloom.protocol import Algorithm, Cohort, Replies, algorithm, ask
 
 RNG = np.random.default_rng(0)
@@ -113,7 +113,7 @@ def test_epsilon_bounds_the_exact_loss_of_gaussian_noise(rounds):
 def test_sampling_is_credited_only_where_it_is_uniform_and_hidden():
     def spent(method):
         federation = assemble(LOGISTIC, CLIENTS, None, "float32")
-        return privacy.ledger(method, federation)(10)["epsilon"]
+        return privacy_ledger.ledger(method, federation)(10)["epsilon"]
 
     few, noise = FedAvg(lr=0.5, cohort=2), {"clip": 1, "noise": 8.0}
     sampled, everyone = spent(Private(few, **noise)), spent(Private(AVERAGE, **noise))
@@ -130,8 +130,8 @@ def test_every_exchange_is_counted():
     sparse = fl.problems.Logistic(l2=0.1, regulariser=fl.problems.L1(0.01))
     federation = assemble(sparse, CLIENTS, None, "float32")
     method = Private(FedDR(step=0.5, lr=0.2, local_steps=2), clip=1, noise=8.0)
-    spent = privacy.ledger(method, federation)
-    once = privacy.ledger(Private(AVERAGE, clip=1, noise=8.0), federation)
+    spent = privacy_ledger.ledger(method, federation)
+    once = privacy_ledger.ledger(Private(AVERAGE, clip=1, noise=8.0), federation)
     assert spent(0) == once(1) and spent(4)["epsilon"] == pytest.approx(once(5)["epsilon"])
 
 

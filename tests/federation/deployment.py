@@ -5,8 +5,8 @@ import threading
 import time
 
 from federation.harness import clients
-from fedloom.engines.flare import trial, watching
-from fedloom.engines.flare.processes import processes_of, start, stop
+from fedloom.federation.people import submission, trial
+from fedloom.federation.processes import processes_of, start, stop
 
 METHODS = ("fedavg", "scaffold", "decoupled_prox", "drfa", "ffmdr", "quped")
 PROBLEMS = ("logistic", "auc", "personal", "vertical")
@@ -43,7 +43,7 @@ class Follower:
 
     def _follow(self, made, settings, out, **options):
         try:
-            self.result = watching.follow(
+            self.result = submission.follow(
                 made.lead, settings, out, bar=self, say=self.notes.append, **options
             )
         except BaseException as error:

@@ -6,8 +6,8 @@ import threading
 from socketserver import BaseRequestHandler
 from types import SimpleNamespace
 
-from fedloom.engines.flare.tls import OWN_SCHEME, SCHEME, _Listener
-from fedloom.engines.flare.trial import free_port
+from fedloom.federation.people.trial import free_port
+from fedloom.federation.tls import OWN_SCHEME, SCHEME, _Listener
 
 
 class _Silence(BaseRequestHandler):

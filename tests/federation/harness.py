@@ -9,17 +9,17 @@ import pytest
 from federation.authority import certify
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data.clients import from_arrays
-from fedloom.engines.flare import trial
-from fedloom.engines.flare.assembly import Assembly
-from fedloom.engines.flare.conductor import Conductor
-from fedloom.engines.flare.desk import Desk
-from fedloom.engines.flare.job import job_of
-from fedloom.engines.flare.policy_file import policy_text, set_data
-from fedloom.engines.flare.sites import SiteError
 from fedloom.errors import FederationError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import parse
+from fedloom.federation.job import job_of
+from fedloom.federation.people import trial
+from fedloom.federation.policy_file import policy_text, set_data
+from fedloom.federation.server.assembly import Assembly
+from fedloom.federation.server.conductor import Conductor
+from fedloom.federation.server.sites import SiteError
+from fedloom.federation.site.service import Desk
 
 NAMES = ("berlin", "lyon", "torino")
 MORE = (*NAMES, "utrecht", "wien")

@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 
 from federation.harness import NAMES, SMALL, Wire, restarted, settings
-from fedloom.engines.flare.conductor import Conductor
-from fedloom.engines.flare.job import job_of
-from fedloom.engines.flare.policy_file import policy_text, set_data
+from fedloom.federation.job import job_of
+from fedloom.federation.policy_file import policy_text, set_data
+from fedloom.federation.server.conductor import Conductor
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 ALLOWED = {

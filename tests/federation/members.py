@@ -1,12 +1,12 @@
 """Members of secure sums with certificates, without rows, and a hub that sums over them."""
 
 from federation.authority import certify
-from fedloom.engines.hub import Letter, Lost
-from fedloom.engines.secure.circle import Circle
-from fedloom.engines.secure.hub import SecureHub
-from fedloom.engines.secure.identity import Identity
-from fedloom.engines.secure.ledger import Ledger
-from fedloom.engines.secure.member import Member
+from fedloom.exchange.hub import Letter, Lost
+from fedloom.exchange.secure.circle import Circle
+from fedloom.exchange.secure.hub import SecureHub
+from fedloom.exchange.secure.identity import Identity
+from fedloom.exchange.secure.ledger import Ledger
+from fedloom.exchange.secure.member import Member
 
 PLAIN = {"round": (("plain",),)}
 

@@ -5,11 +5,11 @@ import polars as pl
 
 from federation.authority import certify
 from federation.harness import Wire, restarted
-from fedloom.engines.flare.conductor import Conductor
-from fedloom.engines.flare.job import job_of
-from fedloom.engines.flare.policy_file import policy_text, set_data, set_policy
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import parse
+from fedloom.federation.job import job_of
+from fedloom.federation.policy_file import policy_text, set_data, set_policy
+from fedloom.federation.server.conductor import Conductor
 from fedloom.preparation import PartyFiles
 
 NAMES = ("laboratory", "clinic", "insurer")

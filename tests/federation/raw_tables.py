@@ -5,9 +5,9 @@ import polars as pl
 
 from federation import harness
 from federation.harness import NAMES, SMALL, restarted
-from fedloom.engines.flare.conductor import Conductor
-from fedloom.engines.flare.job import job_of
-from fedloom.engines.flare.policy_file import policy_text, set_data
+from fedloom.federation.job import job_of
+from fedloom.federation.policy_file import policy_text, set_data
+from fedloom.federation.server.conductor import Conductor
 
 PROBLEM = {"kind": "logistic", "l2": 0.1, "intercept": True}
 ALLOWED = {

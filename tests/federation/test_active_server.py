@@ -12,13 +12,13 @@ import pytest
 from federation.authority import SERVER, certify, key_of, pem
 from federation.members import Members, summing
 from federation.members import letter as a_letter
-from fedloom.engines.hub import Lost
-from fedloom.engines.secure import masks
-from fedloom.engines.secure.circle import Circle
-from fedloom.engines.secure.identity import _HASH, _PADDING, Identity
-from fedloom.engines.secure.ledger import Ledger
-from fedloom.engines.secure.member import Member, masked_body
 from fedloom.errors import FedloomError, RefusedError, UnopenedError
+from fedloom.exchange.hub import Lost
+from fedloom.exchange.secure import masks
+from fedloom.exchange.secure.circle import Circle
+from fedloom.exchange.secure.identity import _HASH, _PADDING, Identity
+from fedloom.exchange.secure.ledger import Ledger
+from fedloom.exchange.secure.member import Member, masked_body
 
 VECTORS = np.random.default_rng(7).normal(size=(5, 6))
 

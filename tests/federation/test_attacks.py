@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from federation.harness import federation, refused, settings
-from fedloom.engines.flare.conductor import Conductor
-from fedloom.engines.flare.desk import Desk
-from fedloom.engines.flare.job import job_of
 from fedloom.errors import FederationError, RefusedError
+from fedloom.federation.job import job_of
+from fedloom.federation.server.conductor import Conductor
+from fedloom.federation.site.service import Desk
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 NOISY = {"clip": 0.1, "noise": 1.0}
@@ -55,7 +55,7 @@ def of(calls, verb, round):
 
 @pytest.mark.parametrize("caller,answered", [("server", True), ("lyon", False)])
 def test_only_the_server_may_ask(caller, answered, tmp_path, monkeypatch):
-    from fedloom.engines.flare import components
+    from fedloom.federation import components
 
     _, wires = federation(tmp_path, settings())
     workspace = SimpleNamespace(get_root_dir=lambda: str(wires["berlin"].kit))
@@ -207,7 +207,7 @@ def test_what_the_owner_demands(demand, complaint, tmp_path):
 
 
 def test_a_policy_is_careful_by_itself():
-    from fedloom.engines.flare.policy import Policy
+    from fedloom.federation.policy import Policy
 
     policy = Policy()
     assert (policy.min_sites, policy.min_rows, policy.min_batch) == (3, 10, 10)
@@ -227,7 +227,7 @@ def spoilt(line, rounds=lambda round: True):
 
 
 def test_a_run_to_which_too_few_contribute_does_not_end_well(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedloom.engines.flare.conductor.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("fedloom.federation.server.conductor.PAUSE_SECONDS", 0)
     conductor, wires = federation(tmp_path, settings(algorithm=FEDAVG))
     for line in wires.values():
         spoilt(line)

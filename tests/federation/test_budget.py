@@ -7,12 +7,12 @@ import pytest
 
 from federation.harness import clients, federation, policies, refused, settings
 from fedloom.cli.main import main
-from fedloom.engines.flare.budget import FILE, Budget, noise_of
-from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.policy import Policy
-from fedloom.engines.flare.policy_file import read_policy, set_policy
-from fedloom.engines.privacy import gaussian_epsilon
 from fedloom.errors import FederationError, ParameterError, RefusedError
+from fedloom.federation.kits import Kit
+from fedloom.federation.policy import Policy
+from fedloom.federation.policy_file import read_policy, set_policy
+from fedloom.federation.site.budget import FILE, Budget, noise_of
+from fedloom.measuring.privacy_ledger import gaussian_epsilon
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 RUN = {"rounds": 3, "eval_every": 1}
@@ -66,7 +66,7 @@ def test_a_private_method_shows_the_same_epsilon_as_in_a_simulation(tmp_path):
 
 
 def test_a_site_answers_nothing_once_its_budget_is_spent(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedloom.engines.flare.conductor.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("fedloom.federation.server.conductor.PAUSE_SECONDS", 0)
     enough = gaussian_epsilon({20.0: 5}, 1e-5)
     policy = {**QUIET, "epsilon": enough + 1e-6}
     conductor, wires = federation(tmp_path, chosen(metrics=[]), **policy)

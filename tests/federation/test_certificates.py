@@ -13,11 +13,11 @@ pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
 from federation.doors import door, lead_to, params
 from federation.harness import PROJECT
 from fedloom.cli.main import main
-from fedloom.engines.flare import certificates, expiry, reaching
-from fedloom.engines.flare.kits import open_kit
-from fedloom.engines.flare.tls import context_of
-from fedloom.engines.secure.identity import Identity
 from fedloom.errors import FederationError
+from fedloom.exchange.secure.identity import Identity
+from fedloom.federation import certificates, expiry, reaching
+from fedloom.federation.kits import open_kit
+from fedloom.federation.tls import context_of
 
 FILES = ("server/startup/server.crt", "berlin/startup/client.crt", "lyon/startup/client.crt")
 FILES += ("anna@example.org/startup/client.crt", "berlin/startup/rootCA.pem")

@@ -7,9 +7,9 @@ import pytest
 
 from federation import raw_tables
 from federation.harness import federation, lying, refused, settings
-from fedloom.engines.flare import claims
-from fedloom.engines.flare.claims import MOST_ROWS
 from fedloom.errors import WireError
+from fedloom.federation.server import claims
+from fedloom.federation.server.claims import MOST_ROWS
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 TWO = {"min_sites": 2}

@@ -19,10 +19,10 @@ from federation.harness import (
     settings,
     settings_for,
 )
-from fedloom.engines import evaluation
-from fedloom.engines.flare import sites
-from fedloom.engines.flare.sites import SiteError
 from fedloom.errors import FederationError
+from fedloom.federation.server import sites
+from fedloom.federation.server.sites import SiteError
+from fedloom.measuring import evaluation
 
 
 @pytest.fixture(scope="module")
@@ -266,8 +266,8 @@ LETTER = {"method": "train", "round": 1, "exchange": 1, "cohort": 3, "after": No
     [("meet", {}), ("begin", {"names": NAMES, "id": 0}), ("letter", LETTER), ("measure", {})],
 )
 def test_verbs_have_an_order(verb, facts, tmp_path):
-    from fedloom.engines.flare.desk import Desk
     from fedloom.errors import RefusedError
+    from fedloom.federation.site.service import Desk
 
     (kit, *_) = policies(tmp_path, clients())
     with pytest.raises(RefusedError, match="first"):
@@ -335,8 +335,8 @@ def test_a_bad_reply_costs_that_reply_only(tmp_path):
 
 def test_an_unknown_verb_is_refused(tmp_path):
     (kit, *_) = policies(tmp_path, clients())
-    from fedloom.engines.flare.desk import Desk
     from fedloom.errors import RefusedError
+    from fedloom.federation.site.service import Desk
 
     with pytest.raises(RefusedError, match="got 'run_code'"):
         Desk(kit).call("run_code", "{}", b"")

@@ -13,11 +13,11 @@ pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
 
 from federation.doors import door, lead_to, own_door, params
 from fedloom.cli.main import main
-from fedloom.engines.flare import reaching
-from fedloom.engines.flare.provisioning import Project, provision
-from fedloom.engines.flare.tls import OWN_SCHEME, SCHEME, context_of
-from fedloom.engines.flare.trial import free_port
 from fedloom.errors import FederationError
+from fedloom.federation import reaching
+from fedloom.federation.people.trial import free_port
+from fedloom.federation.provisioning import Project, provision
+from fedloom.federation.tls import OWN_SCHEME, SCHEME, context_of
 
 POLICY = {"methods": ["fedavg"], "problems": ["logistic"]}
 

@@ -83,12 +83,12 @@ def test_the_run_ends_as_if_nothing_had_happened(harm, moment, made, undisturbed
 
 
 def test_a_person_resumes_after_the_server_and_the_follower_died(made, undisturbed, tmp_path):
-    from fedloom.engines.flare import watching
+    from fedloom.federation.people import submission
 
     follower = Follower(made, CHOSEN, tmp_path / "first")
     follower.await_round(MOMENTS[0])
     kill_server(made)
-    resumed = watching.follow(made.lead, CHOSEN, tmp_path / "second", resume=True)
+    resumed = submission.follow(made.lead, CHOSEN, tmp_path / "second", resume=True)
     np.testing.assert_array_equal(resumed.model, undisturbed.model)
     follower.join()
 
@@ -97,10 +97,10 @@ def test_a_person_resumes_after_the_server_and_the_follower_died(made, undisturb
 def test_methods_of_every_horizontal_family_give_the_simulators_trajectory(key, made, tmp_path):
     import fedloom as fl
     from federation.harness import clients, settings_for
-    from fedloom.engines.flare import watching
+    from fedloom.federation.people import submission
 
     chosen = settings_for(key, run={"rounds": 10, "eval_every": 5}, federation={"sites": NAMES})
-    result = watching.follow(made.lead, chosen, tmp_path / "result")
+    result = submission.follow(made.lead, chosen, tmp_path / "result")
     simulated = fl.simulate(chosen.algorithm, chosen.problem, clients(), **chosen.run.options())
     same_to_rounding(result.model, simulated.model)
 
@@ -125,7 +125,7 @@ def test_a_network_that_is_cut_and_back_costs_nothing_but_time(undisturbed, tmp_
 def test_parties_with_columns_join_in_private_and_give_the_simulators_trajectory(tmp_path):
     import fedloom as fl
     from federation import parties
-    from fedloom.engines.flare import trial
+    from fedloom.federation.people import trial
 
     pytest.importorskip("private_set_intersection", reason="the psi extra is not installed")
     chosen = parties.settings(run={"rounds": 300, "eval_every": 100})
@@ -150,7 +150,7 @@ def test_parties_with_columns_join_in_private_and_give_the_simulators_trajectory
     assert result.final["loss"] == pytest.approx(simulated.final["loss"], rel=1e-5)
     for kit in made.sites:
         (kept,) = (kit.path / "shares").rglob("share.safetensors")
-        share = fl.engines.wire.read(kept.read_bytes())["value"]
+        share = fl.exchange.wire.read(kept.read_bytes())["value"]
         np.testing.assert_allclose(share, simulated.model[kit.name], rtol=1e-5, atol=1e-6)
 
 

@@ -10,11 +10,11 @@ import pytest
 import fedloom as fl
 from federation.deployment import deployed, first_process
 from federation.harness import NAMES, clients, settings
-from fedloom.engines.flare import trial, watching
-from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.provisioning import Project, provision
-from fedloom.engines.flare.reaching import address
 from fedloom.errors import FederationError
+from fedloom.federation.kits import Kit
+from fedloom.federation.people import submission, trial
+from fedloom.federation.provisioning import Project, provision
+from fedloom.federation.reaching import address
 
 pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
 
@@ -52,7 +52,7 @@ def test_the_trajectory_is_the_simulators(made, tmp_path):
 
 def test_secure_sums_with_the_certificates_of_the_kits(made, tmp_path):
     chosen = settings(federation={"sites": list(NAMES), "secure_aggregation": True})
-    result = watching.follow(made.lead, chosen, tmp_path / "result")
+    result = submission.follow(made.lead, chosen, tmp_path / "result")
     simulated = fl.simulate(chosen.algorithm, chosen.problem, clients(), **chosen.run.options())
     np.testing.assert_allclose(result.model, simulated.model, rtol=1e-5, atol=1e-6)
     assert not any("secure sum" in note or "lost" in note for note in result.about["notes"])
@@ -64,13 +64,13 @@ def test_a_method_that_is_not_allowed_is_refused_by_the_sites(made, tmp_path):
     algorithm = {"key": "fedavg", "lr": 0.1}
     chosen = settings(algorithm=algorithm, federation={"sites": list(NAMES)})
     with pytest.raises(FederationError, match="the methods scaffold; the job wants 'fedavg'"):
-        watching.follow(made.lead, chosen, tmp_path / "result")
+        submission.follow(made.lead, chosen, tmp_path / "result")
 
 
 def test_a_role_without_the_right_may_not_submit(made, tmp_path):
     chosen = settings(federation={"sites": list(NAMES)})
     with pytest.raises(FederationError, match="not authorized"):
-        watching.follow(member(made), chosen, tmp_path / "result")
+        submission.follow(member(made), chosen, tmp_path / "result")
 
 
 def test_tls_refuses_a_certificate_of_another_authority(made, tmp_path):

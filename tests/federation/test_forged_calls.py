@@ -10,10 +10,10 @@ from federation import harness, parties, raw_tables
 from federation.harness import federation, lying, settings
 from federation.hospitals import chosen as encoded
 from federation.hospitals import hospitals, rare
-from fedloom.engines.flare.answers import Answers
-from fedloom.engines.flare.desk import Desk
-from fedloom.engines.flare.privacy import protect
 from fedloom.errors import FederationError, FedloomError, RefusedError, WireError
+from fedloom.federation.site.answers import Answers
+from fedloom.federation.site.noise import protect
+from fedloom.federation.site.service import Desk
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 RUN = {"rounds": 2, "eval_every": 1}
@@ -320,7 +320,7 @@ def test_a_party_that_says_nonsense_is_named(tmp_path):
 
 
 def test_texts_of_sites_are_short_and_plain():
-    from fedloom.engines.flare.sites import SiteError
+    from fedloom.federation.server.sites import SiteError
 
     text = str(SiteError("RefusedError", "\x1b[31mred\nline " + "x" * 10**6))
     assert len(text) <= 1000 and text.isprintable()

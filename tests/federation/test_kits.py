@@ -8,13 +8,13 @@ import pytest
 
 from federation.harness import PROJECT, clients
 from fedloom.cli.main import main
-from fedloom.engines.flare import trial
-from fedloom.engines.flare.kits import open_kit
-from fedloom.engines.flare.policy import Policy
-from fedloom.engines.flare.policy_file import read_policy, set_data
-from fedloom.engines.flare.processes import settle
-from fedloom.engines.secure.identity import Identity
 from fedloom.errors import FederationError, ParameterError, RefusedError, SettingsError
+from fedloom.exchange.secure.identity import Identity
+from fedloom.federation.kits import open_kit
+from fedloom.federation.people import trial
+from fedloom.federation.policy import Policy
+from fedloom.federation.policy_file import read_policy, set_data
+from fedloom.federation.processes import settle
 
 pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from federation.harness import MORE, Wire, clients, federation, policies, settings
-from fedloom.engines.flare import checkpoint, sites
-from fedloom.engines.flare.conductor import Conductor
-from fedloom.engines.flare.job import job_of
-from fedloom.engines.flare.sites import SiteError
 from fedloom.errors import FederationError
+from fedloom.federation.job import job_of
+from fedloom.federation.server import checkpoint, sites
+from fedloom.federation.server.conductor import Conductor
+from fedloom.federation.server.sites import SiteError
 
 # Two exchanges in a round, and clients that keep a state.
 ALGORITHM = {"key": "decoupled_prox", "lr": 0.2, "local_steps": 2, "cohort": 4}

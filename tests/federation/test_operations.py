@@ -14,14 +14,15 @@ pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
 import fedloom
 from federation.harness import NAMES, federation, settings
 from fedloom.cli.main import main
-from fedloom.engines.flare import components, watching
-from fedloom.engines.flare.abandoned import end_abandoned
-from fedloom.engines.flare.compatibility import check_version
-from fedloom.engines.flare.job import OUTCOME, TOPIC, job_of
-from fedloom.engines.flare.kits import Kit
-from fedloom.engines.flare.locks import LOCK, held
-from fedloom.engines.flare.reaching import CannotWriteError
 from fedloom.errors import FederationError, RefusedError
+from fedloom.federation import components
+from fedloom.federation.abandoned import end_abandoned
+from fedloom.federation.compatibility import check_version
+from fedloom.federation.job import OUTCOME, TOPIC, job_of
+from fedloom.federation.kits import Kit
+from fedloom.federation.locks import LOCK, held
+from fedloom.federation.people import submission
+from fedloom.federation.reaching import CannotWriteError
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_a_kit_is_held_by_one_command_at_a_time(kit):
 def test_a_lock_dies_with_its_holder(kit):
     holder = (
         "import sys, time; from pathlib import Path\n"
-        "from fedloom.engines.flare.kits import Kit; from fedloom.engines.flare.locks import held\n"
+        "from fedloom.federation.kits import Kit; from fedloom.federation.locks import held\n"
         "with held(Kit(Path(sys.argv[1]), 'site', 'berlin', 'example', 'hospitals')):\n"
         "    print('held', flush=True); time.sleep(60)\n"
     )
@@ -120,10 +121,10 @@ def watch(kit, monkeypatch):
         clock.now += seconds
 
     time = types.SimpleNamespace(sleep=sleep, monotonic=lambda: clock.now)
-    monkeypatch.setattr(watching, "time", time)
+    monkeypatch.setattr(submission, "time", time)
     said = []
-    follower = watching._Watch(
-        kit, settings(), watching.Record(kit, "run"), False, watching.Silent(), said.append
+    follower = submission._Watch(
+        kit, settings(), submission.Record(kit, "run"), False, submission.Silent(), said.append
     )
     return follower, said
 
@@ -162,7 +163,7 @@ def test_a_follower_does_not_wait_for_a_server_that_cannot_write(watch, monkeypa
     def connected(kit, **options):
         raise CannotWriteError("the server cannot write to its disk.")
 
-    monkeypatch.setattr(watching, "connected", connected)
+    monkeypatch.setattr(submission, "connected", connected)
     with pytest.raises(CannotWriteError):
         watch[0]._await_server()
 

@@ -15,10 +15,10 @@ import psutil
 
 from federation.deployment import Follower, deployed, first_process, job_process, restart
 from federation.harness import NAMES, clients, settings
-from fedloom.engines.flare import trial, watching
-from fedloom.engines.flare.processes import processes_of, stop
-from fedloom.engines.flare.session import connected
 from fedloom.errors import FederationError
+from fedloom.federation.people import submission, trial
+from fedloom.federation.people.session import connected
+from fedloom.federation.processes import processes_of, stop
 
 pytestmark = [
     pytest.mark.deployment,
@@ -92,7 +92,7 @@ def test_serve_and_join_say_what_is_so_and_a_second_join_harms_nobody(tmp_path):
 
 def test_a_run_waits_in_the_queue_for_the_one_before_it(made, tmp_path, monkeypatch):
     patience = 20.0  # enough for a job to start, and less than the first run takes
-    monkeypatch.setattr(watching, "PATIENCE_SECONDS", patience)
+    monkeypatch.setattr(submission, "PATIENCE_SECONDS", patience)
     first = Follower(made, chosen(900), tmp_path / "first")
     first.await_round(5)
     second = Follower(made, chosen(20), tmp_path / "second")
@@ -137,7 +137,7 @@ def test_a_full_disk_at_the_server_is_called_by_its_name(whose, made, tmp_path):
         return
     began = time.monotonic()
     with pytest.raises(FederationError, match="cannot write to its disk"):
-        watching.follow(made.lead, chosen(3), tmp_path / "second")
+        submission.follow(made.lead, chosen(3), tmp_path / "second")
     assert time.monotonic() - began < 30
     with pytest.raises(FederationError, match="cannot write to its disk"):
         follower.join()

@@ -11,17 +11,17 @@ from scipy import stats
 from federation.members import letter, members, secure_sum
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli.explain import describe
-from fedloom.engines.hub import Hub, Letter
-from fedloom.engines.in_process import Local
-from fedloom.engines.schema import schema
-from fedloom.engines.secure import grid, masks, shamir
-from fedloom.engines.secure.circle import threshold
-from fedloom.engines.secure.hub import SecureHub
-from fedloom.engines.secure.member import Member
-from fedloom.engines.secure.sums import Sums, sums_of, why_not
-from fedloom.engines.site import Site
 from fedloom.errors import ProtocolError, RefusedError, UnopenedError, WireError
-from fedloom.federation import alone, assemble, know
+from fedloom.exchange.hub import Hub, Letter
+from fedloom.exchange.in_process import Local
+from fedloom.exchange.schema import schema
+from fedloom.exchange.secure import grid, masks, shamir
+from fedloom.exchange.secure.circle import threshold
+from fedloom.exchange.secure.hub import SecureHub
+from fedloom.exchange.secure.member import Member
+from fedloom.exchange.secure.sums import Sums, sums_of, why_not
+from fedloom.exchange.site import Site
+from fedloom.population import alone, assemble, know
 from fedloom.protocol import Ask, Cohort, Replies
 from laws.trials import ALL, BATCH, ROUNDS, run, trial
 

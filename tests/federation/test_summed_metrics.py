@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from federation.harness import federation, refused, settings
-from fedloom.engines.hub import Letter
 from fedloom.errors import FederationError, RefusedError
+from fedloom.exchange.hub import Letter
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 RUN = {"rounds": 2, "eval_every": 1, "metrics": ["loss", "accuracy", "objective", "sparsity"]}

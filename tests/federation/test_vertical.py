@@ -10,10 +10,10 @@ import pytest
 import fedloom as fl
 from federation.parties import NAMES, federation, settings, together
 from fedloom.algorithms.catalogue import CATALOGUE
-from fedloom.engines import wire
-from fedloom.engines.flare.sites import SiteError
 from fedloom.errors import FederationError, RefusedError
+from fedloom.exchange import wire
 from fedloom.experiments import building
+from fedloom.federation.server.sites import SiteError
 from fedloom.hints import needs
 
 

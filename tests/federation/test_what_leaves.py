@@ -8,7 +8,7 @@ import pytest
 
 from federation.harness import refused, settings
 from federation.hospitals import FEDAVG, PATIENTS, chosen, hospitals, rare, raw
-from fedloom.engines.flare import small_counts
+from fedloom.federation.site import small_counts
 from fedloom.rows import Rows
 
 ATTACKS = {

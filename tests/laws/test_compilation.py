@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedloom.engines import block, keys
-from fedloom.engines.mapping import Plan
-from fedloom.federation import assemble
+from fedloom.population import assemble
+from fedloom.rounds import keys, program
+from fedloom.rounds.mapping import Plan
 from laws.trials import ALL, BATCH, KEYS, ROUNDS, run, trial
 
 
@@ -45,9 +45,9 @@ def test_a_sweep_is_a_vmap(entry, double):
 
     def final_hub(rate):
         algorithm = dataclasses.replace(example, **{name: rate})
-        hub, clients, _ = block.opening(algorithm, federation, root, plan)
+        hub, clients, _ = program.opening(algorithm, federation, root, plan)
         start, stop = jnp.int32(0), jnp.int32(ROUNDS)
-        return block.rounds(algorithm, federation, hub, clients, root, start, stop, plan).hub
+        return program.rounds(algorithm, federation, hub, clients, root, start, stop, plan).hub
 
     rate = getattr(example, name)
     swept = jax.jit(jax.vmap(final_hub))(jnp.array([rate, rate / 2]))

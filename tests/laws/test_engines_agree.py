@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedloom.engines.in_process import InProcess
+from fedloom.exchange.in_process import InProcess
 from laws.trials import ALL, BATCH, KEYS, ROUNDS, run, trial
 
 

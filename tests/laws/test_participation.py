@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedloom.engines import block, keys
-from fedloom.engines.mapping import Plan
-from fedloom.engines.result import to_host
-from fedloom.federation import assemble
+from fedloom.measuring.result import to_host
+from fedloom.population import assemble
 from fedloom.protocol import relay
+from fedloom.rounds import keys, program
+from fedloom.rounds.mapping import Plan
 from laws.trials import ALL, BATCH, KEYS, trial
 
 PLAN = Plan(None, None)
@@ -26,7 +26,7 @@ def round_with_losses(entry):
     root = keys.root(3)
 
     def play(lost):
-        hub, before, _ = block.opening(algorithm, federation, root, PLAN)
+        hub, before, _ = program.opening(algorithm, federation, root, PLAN)
         answered = [jnp.zeros(len(tried.clients), bool)]
 
         def drop(request):
@@ -37,7 +37,7 @@ def round_with_losses(entry):
             return dataclasses.replace(request, to=dataclasses.replace(request.to, present=present))
 
         steps = relay(algorithm.round(hub, federation.fed, keys.hub(root, 1)), outgoing=drop)
-        hub, after, *_ = block.drive(steps, algorithm, federation, before, root, 1, PLAN)
+        hub, after, *_ = program.drive(steps, algorithm, federation, before, root, 1, PLAN)
         return hub, before, after, answered[0]
 
     return jax.jit(play)

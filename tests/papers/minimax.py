@@ -5,7 +5,7 @@ import numpy as np
 
 from fedloom import cohorts, draws
 from fedloom.algorithms.wrappers import unreliable
-from fedloom.engines import keys
+from fedloom.rounds import keys
 
 
 class AUCClients:

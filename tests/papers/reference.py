@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom import cohorts, draws
-from fedloom.engines import keys
+from fedloom.rounds import keys
 
 _distinct = jax.jit(draws.distinct, static_argnames="count")
 

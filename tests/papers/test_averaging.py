@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from fedloom.engines import keys
+from fedloom.rounds import keys
 from papers import averaging
 from papers.reference import Draws, LogisticClients
 

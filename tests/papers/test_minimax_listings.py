@@ -92,7 +92,7 @@ def test_subgradients_instead_of_the_hubs_proximal_map(clients, double):
 
 
 def test_gradients_of_auc_are_those_by_hand(clients, double):
-    from fedloom.federation import assemble
+    from fedloom.population import assemble
 
     tried = trial("saddle")
     federation = assemble(tried.problem, tried.clients, None, "float64")

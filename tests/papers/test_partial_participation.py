@@ -20,9 +20,9 @@ import fedloom as fl
 from fedloom import algorithms as fa
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.wrappers.base import layers
-from fedloom.engines import block, keys
-from fedloom.engines.mapping import Plan
-from fedloom.federation import assemble
+from fedloom.population import assemble
+from fedloom.rounds import keys, program
+from fedloom.rounds.mapping import Plan
 from papers.limits import (
     CLASSES,
     CLOSE,
@@ -232,11 +232,11 @@ def play(method, federation, weights, seeds, rounds, of):
         def go_on(round, carried):
             hub, clients, total = carried
             steps = method.round(hub, fed, keys.hub(root, round))
-            hub, clients, *_ = block.drive(steps, method, world, clients, root, round, PLAN)
+            hub, clients, *_ = program.drive(steps, method, world, clients, root, round, PLAN)
             now = of(method, hub, clients, fed)
             return hub, clients, total + jnp.where(round > rounds // 2, now, 0)
 
-        hub, clients, _ = block.opening(method, world, root, PLAN)
+        hub, clients, _ = program.opening(method, world, root, PLAN)
         begun = (hub, clients, jnp.zeros_like(of(method, hub, clients, fed)))
         return jax.lax.fori_loop(1, rounds + 1, go_on, begun)[2] / (rounds - rounds // 2)
 

@@ -17,10 +17,10 @@ from fedloom.algorithms import (
     QuPeD,
     QuPeL,
 )
-from fedloom.engines import block, keys
-from fedloom.engines.mapping import Plan
 from fedloom.errors import ParameterError
-from fedloom.federation import assemble
+from fedloom.population import assemble
+from fedloom.rounds import keys, program
+from fedloom.rounds.mapping import Plan
 from papers import personal
 from papers.personal import Levels, Networks
 from papers.reference import Draws, LogisticClients
@@ -47,7 +47,7 @@ def close(a, b, tolerance=1e-12):
 def first_state(method, problem):
     """The hub's and every client's state before the first round."""
     federation = assemble(problem, CLIENTS, 4, "float64")
-    hub, groups = block.first_state(method, federation, keys.root(0), Plan(None, None))
+    hub, groups = program.first_state(method, federation, keys.root(0), Plan(None, None))
     return hub, by_client(problem, groups)
 
 

@@ -13,11 +13,11 @@ import fedloom as fl
 from conftest import data_folder
 from fedloom.algorithms import AFL, DRFA, DRFAGA, DRFAProx, FedAvg, QFedAvg, QFedSGD
 from fedloom.algorithms.robust import drfa as drfa_module
-from fedloom.engines import block, keys
-from fedloom.engines.mapping import Plan
 from fedloom.errors import ParameterError
-from fedloom.federation import assemble
+from fedloom.population import assemble
 from fedloom.protocol import Cohort, relay
+from fedloom.rounds import keys, program
+from fedloom.rounds.mapping import Plan
 from papers import robust
 from papers.reference import Draws, LogisticClients
 
@@ -163,7 +163,7 @@ def play(tiny):
             return dataclasses.replace(request, message=message, to=to)
 
         steps = relay(algorithm.round(hub, fed, keys.hub(root, 1)), outgoing=outgoing)
-        return block.drive(steps, algorithm, federation, ((),), root, 1, PLAN)[0]
+        return program.drive(steps, algorithm, federation, ((),), root, 1, PLAN)[0]
 
     def played(algorithm=TINY, stop=None, **chosen):
         stop = None if stop is None else jnp.int32(stop)

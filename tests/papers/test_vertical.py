@@ -25,7 +25,7 @@ from fedloom.algorithms import (
 )
 from fedloom.algorithms.vertical import egvfl_coordinate, egvfl_partial
 from fedloom.algorithms.vertical.scaling import EXCHANGES
-from fedloom.engines.in_process import InProcess
+from fedloom.exchange.in_process import InProcess
 from fedloom.models.base import Pair
 from fedloom.operators.blocks import block
 from fedloom.operators.compressors import Identity, RandK, TopK

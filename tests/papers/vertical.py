@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from fedloom import cohorts, draws
-from fedloom.engines import keys
+from fedloom.rounds import keys
 
 
 class Columns:

@@ -7,8 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedloom.engines.in_process import InProcess
 from fedloom.errors import DataError
+from fedloom.exchange.in_process import InProcess
 from fedloom.preparation import Preparation, SiteFiles, SiteTable, prepare
 from fedloom.preparation.fitting import Played
 from fedloom.preparation.own_rows import TableProblem

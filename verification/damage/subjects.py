@@ -10,16 +10,16 @@ import numpy as np
 
 import fedloom as fl
 from fedloom.cli.main import main
-from fedloom.engines import checkpoint
-from fedloom.engines.flare import checkpoint as server
-from fedloom.engines.flare.kits import Kit, open_kit
-from fedloom.engines.flare.policy_file import read_policy
-from fedloom.engines.flare.shelf import Folder
-from fedloom.engines.flare.watching import Record
 from fedloom.errors import StaleStateError
 from fedloom.experiments import settings
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.predicting import predict
+from fedloom.federation.kits import Kit, open_kit
+from fedloom.federation.people.submission import Record
+from fedloom.federation.policy_file import read_policy
+from fedloom.federation.server import checkpoint as server
+from fedloom.federation.site.states import Folder
+from fedloom.measuring import checkpoint
 from fedloom.preparation import SiteFiles
 from fedloom.preparation.proposals import propose
 from fedloom.reports.page import render

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from fedloom.engines.result import Result
+from fedloom.measuring.result import Result
 from verification.cases import Case
 from verification.values import Strategy
 

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fedloom import draws
-from fedloom.engines import keys
-from fedloom.engines.result import Result
+from fedloom.measuring.result import Result
 from fedloom.problems import L1, Ball, LeastSquares, Logistic, Zero
+from fedloom.rounds import keys
 from papers import averaging, composite, personal, robust
 from papers.reference import Draws, LogisticClients
 from verification.cases import Case, OfRows

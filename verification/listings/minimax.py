@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fedloom.algorithms import SGDA
-from fedloom.engines.result import Result
+from fedloom.measuring.result import Result
 from fedloom.problems import AUC, L1
 from papers import minimax
 from papers.minimax import AUCClients, Drawn

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from fedloom.algorithms import Quantisation
-from fedloom.engines import block, keys
-from fedloom.engines.mapping import Plan
-from fedloom.engines.result import Result
-from fedloom.federation import assemble
+from fedloom.measuring.result import Result
 from fedloom.models import MLP
+from fedloom.population import assemble
 from fedloom.problems import Personal
+from fedloom.rounds import keys, program
+from fedloom.rounds.mapping import Plan
 from papers import personal
 from papers.personal import Levels, Networks
 from papers.reference import Draws
@@ -62,7 +62,7 @@ def first_state(case: Case) -> tuple[np.ndarray, list[Any]]:
     """The common model and all clients' states before the first round."""
     federation = assemble(case.problem, case.data.build(), case.batch_size, case.precision)
     root = keys.root(case.seed)
-    hub, groups = block.first_state(case.method, federation, root, Plan(None, None))
+    hub, groups = program.first_state(case.method, federation, root, Plan(None, None))
     return np.asarray(getattr(hub, "model", ())), by_client(case, groups)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fedloom.engines.result import Result
+from fedloom.measuring.result import Result
 from fedloom.operators.compressors import RandK, TopK
 from fedloom.problems import L1, Vertical, Zero
 from papers import vertical

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.cli.output import show_json, show_table
-from fedloom.engines.flare.budget import Budget
-from fedloom.engines.flare.kits import open_kit
-from fedloom.engines.flare.policy import POLICY
-from fedloom.engines.flare.policy_file import read_policy
+from fedloom.federation.kits import open_kit
+from fedloom.federation.policy import POLICY
+from fedloom.federation.policy_file import read_policy
+from fedloom.federation.site.budget import Budget
 
 
 def add(verbs: Any) -> None:

@@ -2,14 +2,14 @@
 
 import sys
 
-from fedloom.engines.flare.kits import Kit
+from fedloom.federation.kits import Kit
 from fedloom.hints import needs
 
 
 def warn_of_expiry(kit: Kit) -> None:
     """Tell the owner of a kit in time that its certificates expire."""
     needs("cryptography", "federate")
-    from fedloom.engines.flare.expiry import warning
+    from fedloom.federation.expiry import warning
 
     text = warning(kit)
     if text is not None:

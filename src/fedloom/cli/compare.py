@@ -11,8 +11,8 @@ from fedloom.experiments import comparing, running
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import Tracking, tracking
+from fedloom.pictures.curves import curves
 from fedloom.reports import fairness, heat
-from fedloom.reports.curves import curves
 
 
 def add(verbs: Any) -> None:

@@ -10,9 +10,9 @@ from fedloom.cli.output import show_table
 from fedloom.experiments import comparing, tour
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.tour import Stop
+from fedloom.pictures.curves import curves
+from fedloom.pictures.labels import bytes_text
 from fedloom.reports import page
-from fedloom.reports.curves import curves
-from fedloom.reports.labels import bytes_text
 
 
 def add(verbs: Any) -> None:

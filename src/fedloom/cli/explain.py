@@ -13,11 +13,11 @@ from fedloom.algorithms.entry import Entry
 from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli.output import show_json, show_table
 from fedloom.data import from_arrays, from_parties
-from fedloom.engines.secure.sums import why_not
-from fedloom.engines.transcript import Exchange, transcript
-from fedloom.federation import Federation, assemble
+from fedloom.exchange.secure.sums import why_not
+from fedloom.exchange.transcript import Exchange, transcript
 from fedloom.models import MLP
 from fedloom.parameters import parameters_of
+from fedloom.population import Federation, assemble
 from fedloom.problems import AUC, Logistic, Personal, Problem, Vertical
 
 _CLIENTS, _DIMENSION = 10, 100

@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.table import Table
 
 from fedloom.cli.output import bytes_text
-from fedloom.engines.progress import Progress, Silent
+from fedloom.simulator.progress import Progress, Silent
 
 _COLUMNS = ("method", "seed", "round", "metric", "bytes", "rounds/s")
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fedloom.reports.labels import bytes_text as bytes_text
+from fedloom.pictures.labels import bytes_text as bytes_text
 
 _WIDE = 160
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedloom.cli.output import show_table
-from fedloom.engines.result import Result
+from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation
 
 _SHOWN_WORDS = 6

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.cli.output import show_table
-from fedloom.engines.flare.provisioning import AUTHORITY, provision, read_project
+from fedloom.federation.provisioning import AUTHORITY, provision, read_project
 
 
 def add(verbs: Any) -> None:
@@ -20,7 +20,7 @@ def add(verbs: Any) -> None:
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    from fedloom.engines.flare.expiry import valid_until
+    from fedloom.federation.expiry import valid_until
 
     kits = provision(read_project(arguments.project), arguments.out, renew=arguments.renew)
     commands = {"server": "fedloom serve", "site": "fedloom join", "person": "fedloom submit"}

@@ -7,11 +7,11 @@ from typing import Any
 
 from fedloom.cli.output import bytes_text, show_json, show_table
 from fedloom.cli.prepared import show_preparation
-from fedloom.engines.result import Result
 from fedloom.errors import SettingsError
 from fedloom.experiments import running, settings
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import TRACKERS
+from fedloom.measuring.result import Result
 
 
 def add(verbs: Any) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.cli.certificates import warn_of_expiry
-from fedloom.engines.flare.kits import Kit, open_kit
-from fedloom.engines.flare.locks import held
-from fedloom.engines.flare.policy_file import read_policy, set_data
-from fedloom.engines.flare.processes import (
+from fedloom.errors import FederationError, MissingDataError
+from fedloom.federation.kits import Kit, open_kit
+from fedloom.federation.locks import held
+from fedloom.federation.policy_file import read_policy, set_data
+from fedloom.federation.processes import (
     CONSOLE,
     await_listening,
     await_registered,
@@ -21,8 +22,7 @@ from fedloom.engines.flare.processes import (
     start,
     stop,
 )
-from fedloom.engines.flare.reaching import address, await_server
-from fedloom.errors import FederationError, MissingDataError
+from fedloom.federation.reaching import address, await_server
 
 Process = subprocess.Popen[bytes]
 WAIT_SECONDS = 300.0  # for a server that is not there yet

@@ -10,14 +10,14 @@ from fedloom.cli.certificates import warn_of_expiry
 from fedloom.cli.output import show_json, show_table
 from fedloom.cli.prepared import show_preparation
 from fedloom.cli.run import show_result
-from fedloom.engines.flare.kits import Kit, open_kit
-from fedloom.engines.flare.session import connected
-from fedloom.engines.flare.watching import follow, last_run
-from fedloom.engines.progress import progress_for
-from fedloom.engines.result import Result
 from fedloom.experiments import running, settings
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
+from fedloom.federation.kits import Kit, open_kit
+from fedloom.federation.people.session import connected
+from fedloom.federation.people.submission import follow, last_run
+from fedloom.measuring.result import Result
+from fedloom.simulator.progress import progress_for
 
 
 def add(verbs: Any) -> None:

@@ -14,12 +14,12 @@ from fedloom.cli.live import LiveTable
 from fedloom.cli.output import show_json, show_table
 from fedloom.cli.run import add_common, add_source, chosen
 from fedloom.data.parties import Parties
-from fedloom.engines.result import Result
 from fedloom.experiments import building, comparing, running, searching
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.files import write_text
+from fedloom.measuring.result import Result
 
 
 def add(verbs: Any) -> None:

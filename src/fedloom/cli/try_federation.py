@@ -8,10 +8,10 @@ from typing import Any
 from fedloom.cli.run import show_result
 from fedloom.cli.submit import submitted
 from fedloom.data.parties import Parties
-from fedloom.engines.flare import trial
 from fedloom.errors import FederationError
 from fedloom.experiments import settings
 from fedloom.experiments.places import Place
+from fedloom.federation.people import trial
 from fedloom.reports import page
 
 SITES = 3

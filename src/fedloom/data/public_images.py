@@ -9,13 +9,7 @@ import numpy as np
 from fedloom.data.dataset import Dataset
 from fedloom.data.entries import Copy, Entry, retitled
 from fedloom.data.fetch import File
-from fedloom.data.images import (
-    DIGITS,
-    GARMENTS,
-    read_cifar10,
-    read_cifar10_tiles,
-    read_idx_images,
-)
+from fedloom.data.images import DIGITS, GARMENTS, read_cifar10, read_cifar10_tiles, read_idx_images
 from fedloom.data.leaf import read_leaf
 
 _CHARACTERS = np.array(list("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))

@@ -14,16 +14,17 @@ from fedloom import checksums, models
 from fedloom.data.clients import Clients
 from fedloom.deploy import other_tools
 from fedloom.deploy.packing import Packed, Sizes, pack, unpack
-from fedloom.engines import array_files, block, keys, wire
-from fedloom.engines.mapping import Plan
-from fedloom.engines.result import Result
 from fedloom.errors import DataError, ParameterError
-from fedloom.federation import assemble
+from fedloom.exchange import array_files, wire
 from fedloom.files import write_bytes
+from fedloom.measuring.result import Result
 from fedloom.models.base import Model
 from fedloom.parameters import Rule, check
+from fedloom.population import assemble
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.rounds import keys, program
+from fedloom.rounds.mapping import Plan
 from fedloom.rows import Spec
 
 Tree = Any
@@ -136,7 +137,7 @@ def _taken(
     with jax.enable_x64(precision == "float64"):
         federation = assemble(problem, clients, None, precision)
         root, plan = keys.root(0), Plan(None, None)
-        like = jax.eval_shape(lambda: block.opening(algorithm, federation, root, plan)[:2])
+        like = jax.eval_shape(lambda: program.opening(algorithm, federation, root, plan)[:2])
         kept = (result.state.hub, tuple(result.state.clients))
         hub, states = wire.from_named(wire.named(kept), like)
         vector = algorithm.model(hub, federation.fed)

@@ -14,7 +14,7 @@ import fedloom
 from fedloom.cache import cache_folder
 from fedloom.data.fetch import data_folder
 from fedloom.doctor.finding import NOTE, RIGHT, WRONG, Finding
-from fedloom.reports.labels import bytes_text
+from fedloom.pictures.labels import bytes_text
 from fedloom.versions import KNOWN_WRONG, installed
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "polars", "scikit-learn")

@@ -18,10 +18,10 @@ from fedloom import algorithms, data, models, problems
 from fedloom.data.parties import Holders
 from fedloom.doctor.environment import every_device
 from fedloom.doctor.finding import RIGHT, WRONG, Finding
-from fedloom.engines.simulator import simulate
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import register
+from fedloom.simulator.run import simulate
 
 ROUNDS, BATCH = 4, 4
 TOLERANCE = {"float64": 1e-10, "float32": 1e-3}  # relative to 1 + |answer|

@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedloom.data.parties import Holders
-from fedloom.engines.progress import Progress
-from fedloom.engines.result import Result
-from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError, ParameterError
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.running import with_optimum
 from fedloom.experiments.tracking import Tracking
 from fedloom.hints import closest
+from fedloom.measuring.result import Result
+from fedloom.pictures import curves, notebook
+from fedloom.pictures.picture import Picture
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.reports import curves, notebook
-from fedloom.reports.picture import Picture
+from fedloom.simulator.progress import Progress
+from fedloom.simulator.run import simulate
 
 _ALWAYS = ("round", "seconds", "bytes_up", "bytes_down", "epsilon")
 Watch = Callable[[str, int], Progress | bool | None]

@@ -23,13 +23,13 @@ from fedloom import deploy
 from fedloom.checksums import write_json
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders
-from fedloom.engines import checkpoint
-from fedloom.engines.result import Result, load
-from fedloom.engines.simulator import simulate
 from fedloom.errors import DivergedError, SettingsError
 from fedloom.files import write_text
+from fedloom.measuring import checkpoint
+from fedloom.measuring.result import Result, load
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.simulator.run import simulate
 
 _PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
 _SAME = ("algorithm", "problem", "clients", "batch_size", "seed", "precision", "deterministic")

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 
 from fedloom.data.frames import read_frame
-from fedloom.engines.result import Result, load
 from fedloom.errors import DataError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
+from fedloom.measuring.result import Result, load
 from fedloom.preparation import Preparation
 from fedloom.problems import Logistic, Multinomial, Personal, Problem, Supervised
 

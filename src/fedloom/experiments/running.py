@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.data.parties import Holders
-from fedloom.engines.optimum import NEED_OPTIMUM
-from fedloom.engines.reference import reference
-from fedloom.engines.result import Result
 from fedloom.errors import DivergedError, FedloomError, SettingsError
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
+from fedloom.measuring.optimum import NEED_OPTIMUM
+from fedloom.measuring.reference import reference
+from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 
 

@@ -25,12 +25,12 @@ from fedloom.algorithms.wrappers.base import innermost
 from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.checksums import read_json
 from fedloom.data.parties import Holders
-from fedloom.engines.result import AXES
 from fedloom.errors import MissingDataError, ProtocolError, SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.places import Place
 from fedloom.experiments.tracking import TRACKERS
 from fedloom.hints import closest
+from fedloom.measuring.result import AXES
 from fedloom.parameters import (
     Rule,
     anything,

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from fedloom.checksums import read_json, write_json
 from fedloom.data.parties import Holders
 from fedloom.data.validation import hold_out
-from fedloom.engines import directions
-from fedloom.engines.many import Job, simulate_many
-from fedloom.engines.result import Result
 from fedloom.experiments import searching
 from fedloom.experiments.comparing import check_metric
 from fedloom.experiments.searching import Setting, Values
+from fedloom.measuring import directions
+from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.simulator.many_runs import Job, simulate_many
 
 _RUNGS = (4, 2, 1)  # successive halving looks after a quarter and after half of the rounds
 

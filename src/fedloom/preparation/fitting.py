@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedloom.data.clients import Clients
-from fedloom.engines.simulator import simulate
 from fedloom.preparation import gathering, tables
 from fedloom.preparation.encoding import Column, Preparation
 from fedloom.preparation.gathering import Gather
@@ -18,6 +17,7 @@ from fedloom.preparation.statistics import Moments, Statistics
 from fedloom.preparation.tables import Reading, SiteTable
 from fedloom.protocol import Algorithm
 from fedloom.rows import Rows
+from fedloom.simulator.run import simulate
 
 UNKNOWN = "unknown words in test rows"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedloom.engines.result import Result
 from fedloom.files import write_file
 from fedloom.hints import needs
-from fedloom.reports.curves import COLOURS
+from fedloom.measuring.result import Result
+from fedloom.pictures.curves import COLOURS
 
 _WIDTH = 0.32  # half of a strip
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedloom.engines.result import Result
 from fedloom.files import write_file
 from fedloom.hints import needs
+from fedloom.measuring.result import Result
 
 _MOST_NAMES = 30  # more names than this cannot be read beside the rows
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import fedloom
 from fedloom.files import write_text
 from fedloom.hints import needs
-from fedloom.reports.curves import COLOURS
+from fedloom.pictures.curves import COLOURS
 from fedloom.reports.reading import Study, read
 from fedloom.reports.sections import sections
 from fedloom.reports.summary import summarise

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedloom.engines.directions import base
-from fedloom.reports import labels
-from fedloom.reports.curves import curves
+from fedloom.measuring.directions import base
+from fedloom.pictures import labels
+from fedloom.pictures.curves import curves
 from fedloom.reports.reading import Study
 
 

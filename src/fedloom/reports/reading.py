@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom.checksums import read_json
-from fedloom.engines.result import Result, load
 from fedloom.errors import DataError
 from fedloom.experiments import settings
+from fedloom.measuring.result import Result, load
 
 
 class Run(NamedTuple):

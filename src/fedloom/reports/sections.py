@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedloom.engines.directions import base
-from fedloom.engines.result import Result
-from fedloom.reports import labels
+from fedloom.measuring.directions import base
+from fedloom.measuring.result import Result
+from fedloom.pictures import labels
 from fedloom.reports.reading import Study
 
 Data = dict[str, Any]

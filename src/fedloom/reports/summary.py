@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedloom.engines.directions import base
-from fedloom.engines.result import Result
-from fedloom.reports import labels
+from fedloom.measuring.directions import base
+from fedloom.measuring.result import Result
+from fedloom.pictures import labels
 from fedloom.reports.reading import Study
 
 _MOST_METRICS = 5  # more do not fit a laptop; the pictures show all

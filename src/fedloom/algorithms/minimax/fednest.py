@@ -28,13 +28,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 
-from fedloom.algorithms.minimax.point import (
-    Point,
-    first_point,
-    regularise_param,
-    settled,
-    slopes,
-)
+from fedloom.algorithms.minimax.point import Point, first_point, regularise_param, settled, slopes
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.parameters import at_least, param, positive

@@ -5,13 +5,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from fedloom.algorithms.minimax.point import (
-    Point,
-    descend_ascend,
-    first_point,
-    minus,
-    settled,
-)
+from fedloom.algorithms.minimax.point import Point, descend_ascend, first_point, minus, settled
 from fedloom.cohorts import everyone
 from fedloom.protocol import Round, ask
 

@@ -14,7 +14,7 @@ What is promised. Two federations are neighbours if the rows of one client are r
 others. A sum of clipped replies then moves by at most 2 clip, so that an exchange is a Gaussian
 mechanism with noise multiplier noise / 2. All exchanges of all rounds are composed, and a cohort
 that is drawn uniformly without replacement is credited for its sampling (at = "hub" only, and only
-as long as nobody learns who was drawn). `fedloom.engines.privacy` has the accounting.
+as long as nobody learns who was drawn). `fedloom.measuring.privacy_ledger` has the accounting.
 
 As the inner method sees nothing but R, whatever it does with the replies is covered, however it
 weighs them. The price: at the hub, clients count alike, and a method that tells clients apart by

@@ -1,1 +1,0 @@
-"""Engines run algorithms: the compiled simulator, and transports between real clients."""

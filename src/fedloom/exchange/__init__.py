@@ -1,0 +1,1 @@
+"""What hub and sites send each other: messages, bytes, and sums that hide their parts."""

@@ -1,0 +1,25 @@
+"""Jobs that a server which was killed has left behind: FLARE would call them running for ever."""
+
+import json
+
+from fedloom.federation.kits import Kit
+from fedloom.files import write_text
+
+JOBS = "jobs"  # folder of the server's kit, in which FLARE keeps them
+_BEGUN = ("DISPATCHED", "RUNNING")
+_ENDED = "FINISHED:ABORTED"
+
+
+def end_abandoned(kit: Kit) -> list[str]:
+    """Note of every job that had begun that it has ended; no server may be running."""
+    ended = []
+    for file in sorted((kit.path / JOBS).glob("*/meta")):
+        try:
+            facts = json.loads(file.read_text(encoding="utf-8"))
+            begun = facts["status"] in _BEGUN
+        except (OSError, ValueError, LookupError, TypeError):
+            continue  # FLARE says what is wrong with a job that it cannot read
+        if begun:
+            write_text(file, json.dumps({**facts, "status": _ENDED}))
+            ended.append(file.parent.name)
+    return ended

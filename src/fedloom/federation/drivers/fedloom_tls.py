@@ -1,0 +1,3 @@
+"""The driver of `fedloom.federation.tls`, where FLARE looks for it."""
+
+from fedloom.federation.tls import TlsDriver as TlsDriver

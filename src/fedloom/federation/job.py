@@ -1,0 +1,127 @@
+"""What is submitted: settings and the names of two installed classes, never code."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import fedloom
+from fedloom.errors import RefusedError
+from fedloom.experiments.places import Place
+from fedloom.experiments.settings import Settings, parse
+from fedloom.files import write_text
+
+SERVER_CLASS = "fedloom.federation.components.ServerSide"
+SITE_CLASS = "fedloom.federation.components.SiteSide"
+CLASSES = (
+    "nvflare.collab.runtime.controller.CollabController",
+    "nvflare.collab.runtime.executor.CollabExecutor",
+    SERVER_CLASS,
+    SITE_CLASS,
+)
+OUTCOME = "outcome.json"  # what a job leaves in its folder: how it ended,
+RESULT = "result"  # and what came of it
+TOPIC = "fedloom.status"  # under which a running job tells how it stands
+_SYNC_SECONDS = 60  # within which every site of a job must have started its part
+_NOT_SENT = ("partition", "compare")  # tables that concern a simulation only
+OWN = ("name", "path", "test", "parties")  # of [data]: every site knows where its own are
+_RUN = re.compile(r"[\w@-][\w.@-]*")  # a run's name is a folder's too
+
+
+class Job(NamedTuple):
+    """A run, or a part of one: what server and sites are told."""
+
+    run: str  # the run's name, the same for all jobs that continue it
+    tables: dict[str, Any]  # of the settings file
+    resume: bool = False
+
+    def check(self) -> None:
+        """Refuse a job that names folders or files, as none that fedloom submits does."""
+        data = self.tables.get("data")
+        if not isinstance(self.run, str) or not _RUN.fullmatch(self.run):
+            raise RefusedError(f"a run's name must be one plain word; got {self.run!r}.")
+        if not isinstance(data, dict) or data.keys() & set(OWN):
+            raise RefusedError(f"[data] of a job must not say {', '.join(OWN)}; got {data!r}.")
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, read and checked again at whatever end this is."""
+        return parse(self.tables, Place(f"run {self.run}", ""))
+
+    def text(self) -> str:
+        """The job as JSON."""
+        return json.dumps(self._asdict())
+
+    @staticmethod
+    def from_text(text: str) -> "Job":
+        """A job from JSON."""
+        return Job(**json.loads(text))
+
+
+def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
+    """The job for a settings file; where the simulator finds data is nobody's business here."""
+    tables = {name: table for name, table in settings.tables.items() if name not in _NOT_SENT}
+    columns = {key: value for key, value in tables["data"].items() if key not in OWN}
+    if "sites" in columns:
+        columns["sites"] = "*"  # tables to be prepared, each at its own site
+    if "label" not in columns:
+        raise (settings.place / "data").error(
+            "needs label, the column that sites' tables have for it. Add label = ..."
+        )
+    if not isinstance(tables["algorithm"], dict):
+        raise (settings.place / "algorithm").error(
+            "a federation runs one method. Keep one of them."
+        )
+    return Job(run, {**tables, "data": columns}, resume)
+
+
+def fingerprint(settings: Settings) -> str:
+    """The same for the same settings, whatever the order in which they stand."""
+    text = json.dumps(settings.tables, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def write_job(job: Job, folder: Path, sites: tuple[str, ...] | None, min_sites: int) -> None:
+    """The folder that FLARE takes; FLARE waits until enough sites are there."""
+    where = ["@ALL"] if sites is None else ["server", *sites]
+    meta = {
+        "name": job.run,
+        "resource_spec": {},
+        "min_clients": min_sites,
+        "deploy_map": {"app": where},
+    }
+    server = {
+        "format_version": 2,
+        "task_data_filters": [],
+        "task_result_filters": [],
+        "components": [
+            {
+                "id": "_server",
+                "path": SERVER_CLASS,
+                "args": {"job": job.text(), "version": fedloom.__version__},
+            }
+        ],
+        "workflows": [
+            {
+                "id": "controller",
+                "path": CLASSES[0],
+                "args": {"server_obj_id": "_server", "sync_task_timeout": _SYNC_SECONDS},
+            }
+        ],
+    }
+    client = {
+        "format_version": 2,
+        "task_data_filters": [],
+        "task_result_filters": [],
+        "components": [{"id": "_client", "path": SITE_CLASS, "args": {}}],
+        "executors": [
+            {
+                "tasks": ["*"],
+                "executor": {"path": CLASSES[1], "args": {"client_obj_id": "_client"}},
+            }
+        ],
+    }
+    write_text(folder / "meta.json", json.dumps(meta, indent=2))
+    write_text(folder / "app/config/config_fed_server.json", json.dumps(server, indent=2))
+    write_text(folder / "app/config/config_fed_client.json", json.dumps(client, indent=2))

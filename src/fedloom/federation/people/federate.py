@@ -1,0 +1,103 @@
+"""`fl.federate`: a run over real sites, in one call."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedloom.experiments import building
+from fedloom.experiments.places import Place
+from fedloom.experiments.settings import parse
+from fedloom.federation.kits import open_kit
+from fedloom.federation.people.submission import follow
+from fedloom.measuring.result import Result
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+from fedloom.simulator.progress import Progress, progress_for
+
+
+def federate(
+    algorithm: Algorithm,
+    problem: Problem,
+    *,
+    kit: str | Path,
+    label: str,
+    out: str | Path,
+    features: Sequence[str] | None = None,
+    data: Mapping[str, Any] | None = None,
+    rounds: int = 100,
+    batch_size: int | None = 32,
+    seed: int = 0,
+    eval_every: int = 10,
+    metrics: Sequence[str] | None = None,
+    precision: str = "float32",
+    sites: Sequence[str] | None = None,
+    min_sites: int | None = None,
+    timeout: float = 120.0,
+    fresh_if_stale: bool = False,
+    secure_aggregation: bool = False,
+    resume: bool = False,
+    progress: bool | Progress | None = None,
+) -> Result:
+    """Run a method over the sites of a federation, and return what came of it.
+
+    Args:
+        algorithm: The method.
+        problem: What is optimised.
+        kit: The folder that `fedloom provision` made for the person who runs this.
+        label: The column to predict, in every site's table.
+        out: Folder for the result.
+        features: The columns to predict from; None: all others.
+        data: Further settings of [data]: `{"sites": "*"}` to prepare raw tables together, or `id`
+            and `join` where parties hold columns of the same people.
+        rounds: How many rounds.
+        batch_size: Rows in a stochastic gradient; None: full gradients.
+        seed: The same seed gives the same trajectory as `simulate`, to rounding.
+        eval_every: Rounds between two evaluations.
+        metrics: Names; None: the problem's own.
+        precision: "float32" or "float64".
+        sites: Who takes part; None: all that are connected.
+        min_sites: With fewer sites than this the run pauses; None: all of them.
+        timeout: Seconds after which a silent site is left out.
+        fresh_if_stale: Whether a site that lost its state may start afresh.
+        secure_aggregation: Whether the server learns sums of replies only.
+        resume: Whether to go on with the last run of the same settings.
+        progress: Whether to show a bar; None: where standard error is a terminal.
+    """
+    run: dict[str, Any] = {
+        "rounds": rounds,
+        "batch_size": "full" if batch_size is None else batch_size,
+        "seed": seed,
+        "eval_every": eval_every,
+        "precision": precision,
+        **({} if metrics is None else {"metrics": list(metrics)}),
+    }
+    federation = {
+        "sites": None if sites is None else list(sites),
+        "min_sites": min_sites,
+        "timeout": timeout,
+        "fresh_if_stale": fresh_if_stale,
+        "secure_aggregation": secure_aggregation,
+    }
+    tables = {
+        "data": {
+            "label": label,
+            **({} if features is None else {"features": list(features)}),
+            **(data or {}),
+        },
+        "algorithm": building.describe(algorithm, building.ALGORITHMS, tag="key"),
+        "problem": building.describe(problem, building.PROBLEMS),
+        "run": run,
+        "federation": {name: value for name, value in federation.items() if value is not None},
+    }
+    settings = parse(tables, Place("federate", ""))
+    bar = progress_for(
+        progress,
+        type(algorithm).__name__,
+        done=0,
+        total=rounds,
+        metric=next(iter(metrics or ("accuracy",))),
+    )
+    try:
+        return follow(open_kit(kit, "person"), settings, Path(out), resume=resume, bar=bar)
+    finally:
+        bar.close()

@@ -1,0 +1,118 @@
+"""A person's connection to the server."""
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from fedloom.checksums import read_json
+from fedloom.errors import DivergedError, FederationError
+from fedloom.federation.job import OUTCOME, RESULT, TOPIC
+from fedloom.federation.kits import Kit
+from fedloom.federation.reaching import await_server, knock
+from fedloom.files import write_bytes, write_folder
+from fedloom.measuring.result import Result, load
+
+# FLARE's words for how a job stands.
+QUEUED = ("SUBMITTED", "APPROVED")
+GOING = ("DISPATCHED", "RUNNING")
+ENDED = "FINISHED"
+
+
+class Session:
+    """What a person may ask of the server."""
+
+    def __init__(self, flare: Any):
+        self._flare = flare
+
+    def sites(self) -> dict[str, float]:
+        """The sites that are connected, and when each was last heard of."""
+        info = self._asked(self._flare.get_system_info)
+        return {site.name: float(site.last_connect_time) for site in info.client_info}
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """All jobs, the latest first."""
+        rows = self._asked(self._flare.list_jobs, detailed=True)
+        return sorted(rows, key=lambda row: str(row.get("submit_time")), reverse=True)
+
+    def submit(self, folder: Path) -> str:
+        """Hand in a job folder; returns the job's id."""
+        return self._asked(self._flare.submit_job, str(folder))
+
+    def state(self, job: str) -> str:
+        """FLARE's word for how a job stands."""
+        return str(self._asked(self._flare.get_job_status, job))
+
+    def status(self, job: str) -> dict[str, Any] | None:
+        """How the run stands by its own word; None where the job does not answer."""
+        try:
+            told = self._flare.do_app_command(job, TOPIC, None)
+        except Exception:  # FLARE raises many kinds where a job is about to begin or to end
+            return None
+        return told if "round" in told else None
+
+    def abort(self, job: str) -> None:
+        """End a job."""
+        with contextlib.suppress(Exception):
+            self._flare.abort_job(job)
+
+    def fetch(self, job: str, out: Path) -> Result:
+        """Bring the result of a job that is done into a folder."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(self._asked(self._flare.download_job_result, job, name))
+            outcome = next(folder.rglob(OUTCOME), None)
+            if outcome is None:
+                raise FederationError(
+                    f"job {job} left no result: it {self.state(job)}. Submit it with --resume."
+                )
+            told = read_json(outcome)
+            if told["status"] != "done":
+                kind = DivergedError if told["kind"] == "DivergedError" else FederationError
+                raise kind(told["message"])
+            source = outcome.parent / RESULT
+            write_folder(out, lambda new: _copy(source, new))
+        return load(out)
+
+    def _asked(self, function: Any, *arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except Exception as error:
+            kind = type(error).__name__
+            raise FederationError(f"the server says {kind}: {error}. See its log.") from error
+
+
+@contextlib.contextmanager
+def connected(
+    kit: Kit, seconds: float = 10.0, *, patience: float = 0.0, say: Callable[[str], None] = print
+) -> Iterator[Session]:
+    """A session, closed at the end: an open one would keep this process from ending.
+
+    For a server that does not answer yet it waits as long as `patience`, and says so.
+    """
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    if patience:
+        await_server(kit, patience, say)
+    else:
+        knock(kit)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # FLARE greets on standard output
+            flare = new_secure_session(
+                kit.name, str(kit.path), timeout=seconds, auto_login_max_tries=2
+            )
+    except Exception as error:
+        raise FederationError(
+            f"the server of {kit.project} cannot be reached: {error}. Is `fedloom serve` running?"
+        ) from error
+    try:
+        yield Session(flare)
+    finally:
+        with contextlib.suppress(Exception):
+            flare.close()
+
+
+def _copy(source: Path, target: Path) -> None:
+    for file in source.iterdir():
+        write_bytes(target / file.name, file.read_bytes(), shared=True)

@@ -1,0 +1,1 @@
+"""What runs at the server of a federation."""

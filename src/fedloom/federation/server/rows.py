@@ -1,0 +1,184 @@
+"""The server of sites that hold rows: who they are, and what their metrics come to."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.errors import FederationError, FedloomError, WireError
+from fedloom.exchange import wire
+from fedloom.exchange.hub import Hub
+from fedloom.exchange.secure.hub import SecureHub
+from fedloom.experiments.settings import Settings
+from fedloom.federation import summed_metrics
+from fedloom.federation.roster import Roster, roster_of
+from fedloom.federation.server import claims
+from fedloom.federation.server.claims import UnfitError
+from fedloom.federation.server.sites import SiteError, Sites, about_states
+from fedloom.federation.summed_metrics import OBJECTIVE
+from fedloom.measuring import evaluation
+from fedloom.measuring.evaluation import Wanted
+from fedloom.population import know
+
+Tree = Any
+Facts = dict[str, Any]
+
+
+class AllRows:
+    """What the server knows of the rows of all sites."""
+
+    def __init__(self, settings: Settings):
+        self.settings = settings
+        self.classes: dict[str, list[Any] | None] = {}  # that each site has told
+        self.about: Facts = {}  # what the result shall say of all this
+        self.found: list[str] = []  # and what is told when it is found out
+
+    def read_hello(self, text: str) -> Facts:
+        """What a site says of itself; raises WireError where it makes no sense."""
+        return claims.of_rows(text)
+
+    def settle(self, there: Mapping[str, Facts]) -> None:
+        """Who takes part; raises UnfitError for a site that does not fit the others."""
+        self.roster = roster_of(there)
+        self.classes = {name: facts["labels"] for name, facts in there.items()}
+        self._check_labels()
+
+    def _check_labels(self) -> None:
+        """Where the problem has fewer classes than the sites, one that few sites have is odd."""
+        roster = self.roster
+        try:
+            know(self.settings.problem, roster.bare(), self.settings.run.options()["precision"])
+        except FedloomError:
+            odd = self._odd_one()
+            if odd is None:
+                raise
+            raise UnfitError(odd, "it has a class that the problem does not know of.") from None
+
+    def _odd_one(self) -> str | None:
+        """A site with a class that the fewest sites know of, where others are known to more."""
+        known: dict[Any, list[str]] = {}
+        for name, classes in self.classes.items():
+            for label in classes or ():
+                known.setdefault(label, []).append(name)
+        fewest = min(known.values(), key=len, default=[])
+        alike = len({len(names) for names in known.values()}) < 2
+        return None if alike else fewest[-1]
+
+    def restore(self, known: Facts) -> None:
+        """Who took part, after a restart."""
+        self.roster = Roster(**known)
+
+    def introduction(self) -> tuple[Facts, bytes]:
+        """What each site hears of the others."""
+        return self.roster._asdict(), b""
+
+    def read_begin(self, text: str) -> Facts:
+        """What a site answers to it: nothing."""
+        return {}
+
+    def complete(self, told: Mapping[str, Facts]) -> None:
+        """Everyone has heard of the others."""
+
+    def holders(self) -> Clients:
+        """The sites, as far as the server knows them."""
+        return self.roster.bare()
+
+    def choose(self, metrics: Any) -> Wanted:
+        """The metrics that a run asks for."""
+        wanted = evaluation.choose(metrics, self.settings.problem, False)
+        if "auc" in wanted.of_the_whole and self.settings.federation.secure_aggregation:
+            raise FederationError(
+                "metric 'auc' needs scores of single rows, which secure aggregation is to hide. "
+                "Choose another metric, or set federation.secure_aggregation = false."
+            )
+        if "auc" in wanted.of_the_whole and len(self.roster.labels or ()) != 2:
+            raise FederationError(
+                f"metric 'auc' needs labels of 2 classes; the sites have "
+                f"{len(self.roster.labels or ())}. Choose another metric."
+            )
+        return wanted
+
+    def model(self, hub: Hub) -> Tree:
+        """The model that the run leaves."""
+        vector = hub.algorithm.model(hub.state, hub.fed)
+        return hub.fed.layout.unravel(vector)
+
+    def evaluate(
+        self, hub: Hub, sites: Sites, wanted: Wanted
+    ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """Ask every site how the model does there: the metrics, and those of each site."""
+        model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
+        if isinstance(hub, SecureHub):
+            found = summed_metrics.means(hub, wire.encode(model), wanted)
+            return self._of_the_whole(hub, wanted, model, found), {}
+        answers = sites.ask_each(about_states(hub, "measure", body=wire.encode(model)))
+        sites.check_quorum()
+        heard = {
+            name: answer for name, answer in answers.items() if not isinstance(answer, SiteError)
+        }
+        told: dict[str, dict[str, float]] = {}
+        for name, (text, _) in heard.items():
+            try:
+                told[name] = claims.metrics(text)
+            except WireError as error:
+                hub.report(f"the metrics of {name} are refused: {error}")
+
+        def column(name: str) -> np.ndarray:
+            return np.array([told.get(site, {}).get(name, np.nan) for site in hub.names], float)
+
+        table = {name: column(name) for name in wanted.of_clients}
+        row: dict[str, float] = {}
+        for name, metric in wanted.at(self.settings.problem).items():
+            row |= evaluation.spread(name, table[name], metric.larger_is_better)
+        if "objective" in wanted.of_the_whole:
+            row[OBJECTIVE] = float(np.asarray(hub.fed.weights, float) @ column(OBJECTIVE))
+        row = self._of_the_whole(hub, wanted, model, row)
+        if "auc" in wanted.of_the_whole:
+            row["auc"] = _pooled_auc({name: heard[name] for name in told}, model.dtype, hub.report)
+        return row, table
+
+    def _of_the_whole(
+        self, hub: Hub, wanted: Wanted, model: np.ndarray, row: dict[str, float]
+    ) -> dict[str, float]:
+        """A row with what belongs to the model and the federation as a whole."""
+        if "objective" in wanted.of_the_whole:
+            penalty = float(hub.fed.regularisation(jnp.asarray(model)))
+            row["objective"] = row.pop(OBJECTIVE) + penalty
+        if "sparsity" in wanted.of_the_whole:
+            row["sparsity"] = float(np.mean(model == 0))
+        return row
+
+    def close(self, hub: Hub, sites: Sites) -> list[str]:
+        """Let every site keep a model that is its own; the hub's comes with the result."""
+        if self.settings.problem.kind != "personal":
+            return []
+        model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
+        answers = sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))
+        return [
+            f"{name} could not keep its own model: {answer}"
+            for name, answer in answers.items()
+            if isinstance(answer, SiteError)
+        ]
+
+
+def _pooled_auc(
+    answers: Mapping[str, tuple[str, bytes]], dtype: Any, report: Callable[[str], None]
+) -> float:
+    """The AUC over the rows of all sites, from the scores of each class."""
+    scores: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    for name, (facts, body) in answers.items():
+        try:
+            counts = claims.table(facts).get("scored") or (0, 0)
+            like = tuple(jax.ShapeDtypeStruct((count,), dtype) for count in counts)
+            parts = wire.decode(body, like)
+        except WireError as error:
+            report(f"the scores of {name} are refused: {error}")
+            continue
+        for label, part in enumerate(parts):
+            scores.append(np.asarray(part))
+            labels.append(np.full(len(part), label))
+    return evaluation.auc(np.concatenate(scores), np.concatenate(labels)) if scores else np.nan

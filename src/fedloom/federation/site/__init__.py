@@ -1,0 +1,1 @@
+"""What runs at a site: it answers the server within its owner's policy."""

@@ -1,0 +1,77 @@
+"""What a site does to a reply before it leaves: scale it down, add noise that nobody can redraw."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedloom.errors import RefusedError
+from fedloom.exchange.schema import Schema
+from fedloom.federation.policy import Policy
+
+Tree = Any
+
+
+def protect(
+    reply: Tree, clip: float | None, noise: float | None, source: np.random.Generator | None = None
+) -> Tree:
+    """The reply with a norm of at most `clip`, plus noise of deviation `noise * clip`.
+
+    The norm is that of all numbers of the reply together. The noise is drawn from the operating
+    system's entropy and not from the run's seed, which the hub knows and could use to take the
+    noise off again.
+    """
+    if clip is None:
+        return reply
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(reply)]
+    _check_real(leaves)
+    norm = float(np.sqrt(sum(float(np.sum(leaf.astype(np.float64) ** 2)) for leaf in leaves)))
+    factor = min(1.0, clip / norm) if norm > 0 else 1.0
+    if not np.isfinite(norm):  # a step too large: no part of it may leave, nor that it was so
+        leaves, factor = [np.zeros_like(leaf) for leaf in leaves], 1.0
+    source = source or _source()
+
+    def changed(leaf: np.ndarray) -> np.ndarray:
+        scaled = leaf.astype(np.float64) * factor
+        if noise is not None:
+            scaled = scaled + source.normal(0, noise * clip, leaf.shape)
+        return np.asarray(scaled, leaf.dtype)
+
+    return jax.tree.unflatten(jax.tree.structure(reply), [changed(leaf) for leaf in leaves])
+
+
+def blurred(told: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
+    """Metrics with the noise, and as many digits, as the owner lets out."""
+
+    def changed(value: Any) -> Any:
+        if not isinstance(value, float):
+            return value
+        if policy.metric_noise is not None:
+            value += float(_source().normal(0, policy.metric_noise))
+        if policy.metric_digits is not None:
+            value = float(format(value, f".{policy.metric_digits}g"))
+        return value
+
+    return {name: changed(value) for name, value in told.items()}
+
+
+def _source() -> np.random.Generator:
+    """Random numbers of the operating system's entropy."""
+    return np.random.default_rng(secrets.randbits(256))
+
+
+def check_protectable(said: Schema) -> None:
+    """Refuse a method some of whose replies noise cannot hide."""
+    for exchange in (exchange for stage in said.values() for exchange in stage):
+        _check_real(jax.tree.leaves(exchange.reply), f" to {exchange.method!r}")
+
+
+def _check_real(leaves: Sequence[Any], which: str = "") -> None:
+    if not all(np.issubdtype(leaf.dtype, np.floating) for leaf in leaves):
+        raise RefusedError(
+            f"this site's policy clips replies, and the reply{which} holds whole numbers, which "
+            f"neither clip nor noise can protect. Leave out the compressor, or choose a method "
+            f"that sends real numbers only."
+        )

@@ -1,0 +1,210 @@
+"""A site that holds rows: what it tells of them, and how a model does on them."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom import data
+from fedloom.data.clients import Clients
+from fedloom.data.dataset import Dataset
+from fedloom.deploy.deployed import taken_at
+from fedloom.errors import ParameterError, RefusedError
+from fedloom.exchange import wire
+from fedloom.exchange.shapes import lone
+from fedloom.exchange.site import Site
+from fedloom.experiments.settings import Settings
+from fedloom.federation.policy import Policy
+from fedloom.federation.roster import Roster, check_own
+from fedloom.federation.site import small_counts
+from fedloom.measuring import evaluation
+from fedloom.measuring.evaluation import Wanted
+from fedloom.measuring.result import to_host
+from fedloom.population import Federation, Group
+from fedloom.protocol import Algorithm
+from fedloom.rounds.mapping import Plan
+from fedloom.rows import Rows
+
+Tree = Any
+Facts = dict[str, Any]
+
+
+class OwnRows:
+    """A site's own rows, in a run."""
+
+    def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
+        policy.check_scores(settings.run.metrics)
+        self.settings = settings
+        self.kept = kit / "models"
+        self.least = policy.least_count
+        self.options = dict(settings.tables["data"])
+        policy.check_label(self.options["label"])
+        policy.check_features(self.options.get("features", ()))
+        policy.check_features(self.options.get("categories", ()))
+        self.train = self._read(policy, policy.data_of(kit))
+        policy.check_rows(len(self.train))
+        self.test = None if policy.test is None else self._read(policy, policy.test)
+
+    def _read(self, policy: Policy, path: str) -> Dataset:
+        """A table, of which nothing may be used or told that the owner has not allowed."""
+        others = {"others": True} if "categories" in self.options else {}
+        dataset = data.load(Path(path), **self.options, **others)
+        policy.check_table(_column_of(name, dataset) for name in dataset.features)
+        classes = None if dataset.labels is None else _names(dataset)
+        policy.check_classes(self.options["label"], classes)
+        for name, column in zip(dataset.features, np.asarray(dataset.x).T, strict=True):
+            source = _column_of(name, dataset)
+            told = source != name and source not in self.options.get("categories", ())
+            if told and 0 < np.count_nonzero(column) < self.least:
+                raise RefusedError(
+                    f"the column {source!r} has words here that fewer than {self.least} rows hold, "
+                    f"and they would be told. Name its words with categories in [data]."
+                )
+        return dataset
+
+    def hello(self) -> Facts:
+        """How many rows there are of each class, and of which columns."""
+        parts = [self.train, *([] if self.test is None else [self.test])]
+        labels, counts = None, [len(self.train)]
+        if self.train.labels is not None:
+            labels = sorted({label for part in parts for label in _names(part)})
+            own = np.array(_names(self.train), object)[self.train.y]
+            counts = small_counts.told([int((own == label).sum()) for label in labels], self.least)
+        return {
+            "counts": counts,
+            "shape": self.train.x.shape[1:],
+            "features": self.train.features,
+            "labels": labels,
+            "tested": self.test is not None,
+        }
+
+    def meet(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """Rows of numbers need no agreement."""
+        raise RefusedError("this site has nothing to agree on before the run. Ask for letters.")
+
+    def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
+        """Take a place among the sites of the run; the others are known by counts alone."""
+        roster = Roster(**facts)
+        told = self.hello()
+        check_own(roster, id, told["counts"], told["labels"], tuple(told["shape"]))
+        bare = roster.bare()
+        train = _rows(self.train, bare.labels)
+        test = None if self.test is None else _rows(self.test, bare.labels)
+        return bare, self._group(bare, id, train, test, roster.tested), {}
+
+    def _group(self, bare: Clients, id: int, train: Rows, test: Rows | None, tested: bool) -> Group:
+        if tested and test is None:
+            test = Rows(train.x[:0], train.y[:0])  # metrics are of test rows, at all sites or none
+        self.features = bare.train.x.shape[1:]
+        self.labels = () if bare.labels is None else tuple(map(str, bare.labels))
+        run = self.settings.run.options()
+        place = (self.settings.problem, bare, id, train, test)
+        return lone(*place, run["batch_size"], run["precision"])
+
+    def measure(self, site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """How the model, or what this site makes of it, does on the site's own rows."""
+        model, state = _handed(site, fed, facts, body)
+        federation = Federation(fed, (site.group,))
+        # The settings decide, which this site has agreed to, and not the hub's question.
+        chosen = evaluation.choose(self.settings.run.metrics, self.settings.problem, False)
+        ranked = ("auc",) if "auc" in chosen.of_the_whole else ()
+        wanted = chosen._replace(of_the_whole=ranked)
+        value = "objective" in chosen.of_the_whole
+        raw = to_host(_measured(site.algorithm, federation, model, state, wanted, value))
+        scores = _by_class(raw.pop("scores"), raw.pop("labels")) if ranked else ()
+        sizes = (site.group.test or site.group.train).sizes
+        if sizes[0] < self.least:
+            scores = scores and (scores[0][:0], scores[1][:0])
+        values = {
+            name: float(value[0]) if sizes[0] >= self.least or name == "value" else None
+            for name, value in raw.items()
+        }
+        counts = [len(part) for part in scores]
+        return {**values, "scored": counts}, wire.encode(tuple(scores)) if ranked else b""
+
+    def keep(self, run: str, site: Site, fed: Any, facts: Facts, body: bytes) -> None:
+        """Write the model that this site makes of the hub's to a file of its own."""
+        model, state = _handed(site, fed, facts, body)
+        own = taken_at(
+            site.algorithm,
+            site.group.objective(0),
+            jnp.asarray(model),
+            state,
+            self.features,
+            self.labels,
+        )
+        own.save(self.kept / f"{run}.safetensors")
+
+
+def _by_class(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The scores of negatives and of positives, sorted, so that none is of a certain row."""
+    if scores.size != labels.size:
+        raise ParameterError(
+            "metric 'auc' needs labels of 2 classes and one score a row; this problem gives "
+            "several scores a row. Use accuracy instead."
+        )
+    flat, known = scores.ravel(), labels.ravel()
+    return np.sort(flat[known == 0]), np.sort(flat[known > 0])
+
+
+def _handed(site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Any, Tree]:
+    """The model that the hub has sent, and the state that it concerns."""
+    like = jax.ShapeDtypeStruct((fed.layout.size,), fed.layout.dtype)
+    return wire.decode(body, like), site.state_after(tuple(facts["after"]))
+
+
+def _column_of(feature: str, dataset: Dataset) -> str:
+    """The column of the table that a feature was made of; `column=word` was made of words."""
+    whole = [name for name in dataset.columns if feature == name or feature.startswith(f"{name}=")]
+    return max(whole, key=len, default=feature)
+
+
+def _names(dataset: Dataset) -> list[Any]:
+    """What a dataset's classes are called."""
+    return [] if dataset.labels is None else dataset.labels.tolist()
+
+
+def _rows(dataset: Dataset, labels: np.ndarray | None) -> Rows:
+    """A site's rows, with classes numbered as in the whole federation."""
+    y = dataset.y
+    if labels is not None and dataset.labels is not None:
+        y = np.searchsorted(labels, dataset.labels)[y]
+    return Rows(np.asarray(dataset.x), y)
+
+
+class _Handed:
+    """The method, where the hub has handed its model out already."""
+
+    def __init__(self, algorithm: Algorithm):
+        self.algorithm = algorithm
+
+    def model(self, hub: Any, fed: Any) -> Any:
+        return hub
+
+    def other_models(self, hub: Any, fed: Any) -> dict[str, Any]:
+        return {}  # what the hub has beside its model stays there
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.algorithm, name)
+
+
+@functools.partial(jax.jit, static_argnames=("wanted", "value"))
+def _measured(
+    algorithm: Algorithm,
+    federation: Federation,
+    model: Any,
+    state: Tree,
+    wanted: Wanted,
+    value: bool,
+) -> dict[str, Any]:
+    """The metrics of this one client, and the value of its function where that is wanted."""
+    states = (jax.tree.map(lambda leaf: leaf[None], state),)
+    handed: Any = _Handed(algorithm)
+    raw = evaluation.measure(handed, federation, model, states, Plan(None, None), wanted)
+    (out,) = raw[evaluation.MAIN]["groups"]
+    if value:
+        out["value"] = federation.groups[0].objective(0).full_value(model)[None]
+    return out

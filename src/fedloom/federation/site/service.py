@@ -1,0 +1,280 @@
+"""A site of the federation: it looks at its policy first, then at its data, and answers letters.
+
+The hub opens a conversation with `hello`, which brings the settings of the run, and the site says
+how much it has. Parties that hold columns then `meet`, to find the people in common. `begin` tells
+who the others are. Then come letters, and at times the question how well a model does (`measure`);
+at the end a site may `keep` what is its own. Everything goes as a text of JSON for the small facts
+and bytes for arrays; the site refuses what its owner has not allowed.
+"""
+
+import contextlib
+import functools
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from fedloom.algorithms.wrappers.private import is_private, sealed
+from fedloom.checksums import read_json
+from fedloom.errors import (
+    DataError,
+    FederationError,
+    FedloomError,
+    RefusedError,
+    StaleStateError,
+    UnopenedError,
+    WireError,
+)
+from fedloom.exchange import wire
+from fedloom.exchange.hub import Letter
+from fedloom.exchange.schema import schema
+from fedloom.exchange.secure.circle import circle_of
+from fedloom.exchange.secure.identity import Identity
+from fedloom.exchange.secure.ledger import Ledger
+from fedloom.exchange.secure.member import Member
+from fedloom.exchange.secure.sums import sums_of
+from fedloom.exchange.shapes import outline
+from fedloom.exchange.site import Site
+from fedloom.federation.compatibility import check_version
+from fedloom.federation.job import Job
+from fedloom.federation.kits import CARD
+from fedloom.federation.letters import letter_from, packed, unpacked
+from fedloom.federation.policy_file import read_policy
+from fedloom.federation.roster import check_roster
+from fedloom.federation.site.answers import Answers
+from fedloom.federation.site.budget import Budget, noise_of
+from fedloom.federation.site.columns import OwnColumns
+from fedloom.federation.site.noise import blurred, check_protectable, protect
+from fedloom.federation.site.rows import OwnRows
+from fedloom.federation.site.states import Folder
+from fedloom.federation.site.table import OwnTable
+from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, part
+from fedloom.measuring import evaluation
+from fedloom.simulator.devices import keep_compiled_programs
+
+Tree = Any
+Facts = dict[str, Any]
+log = logging.getLogger("fedloom")
+# These are worded for whoever asks: they quote what was asked, and nothing that is the site's own.
+_MAY_LEAVE = (RefusedError, StaleStateError, UnopenedError, WireError)
+
+
+class Desk:
+    """Where the hub's calls arrive."""
+
+    def __init__(self, kit: Path):
+        self.kit = kit
+        self.policy = read_policy(kit)
+        self.budget = Budget(kit, self.policy)
+        self._lock = threading.Lock()  # calls may come in side by side
+        # Before `hello` there is no run, and before `begin` no place in it.
+        self._own: OwnColumns | OwnRows | None = None
+        self._site: Site | None = None
+        self._said: dict[str, tuple[str, bytes]] = {}
+        self._answered: dict[str, tuple[Facts, bytes]] = {}
+        self.member: Member | None = None
+        self._double = False
+
+    @property
+    def own(self) -> OwnColumns | OwnRows:
+        """What this site holds, in the run."""
+        if self._own is None:
+            raise RefusedError("this site has not been told of a run. Say hello first.")
+        return self._own
+
+    @property
+    def site(self) -> Site:
+        """The client that this site is, in the run."""
+        if self._site is None:
+            raise RefusedError("this site has no place in the run yet. Begin first.")
+        return self._site
+
+    def call(self, verb: str, facts: str, body: bytes) -> tuple[str, bytes]:
+        """Answer one call of the hub."""
+        verbs: dict[str, Callable[[Facts, bytes], tuple[Facts, bytes]]] = {
+            "hello": functools.partial(self._once, "hello", self._hello),
+            "meet": lambda facts, body: self.own.meet(facts, body),
+            "begin": functools.partial(self._once, "begin", self._begin),
+            "letter": self._letter,
+            "measure": self._measure,
+            "keep": self._keep,
+        }
+        if verb == "ping":
+            return "{}", b""  # also while a long letter is being answered
+        if not isinstance(verb, str) or verb not in verbs:
+            raise RefusedError(f"a site answers {', '.join(verbs)}; got {verb!r}. Ask for these.")
+        with self._lock, self._precision():
+            try:
+                answer, data = verbs[verb](json.loads(facts), body)
+            except _MAY_LEAVE:
+                raise
+            except Exception as error:  # its text may quote values or paths, which stay here
+                log.exception("%s failed", verb)
+                raise _in_other_words(error) from None
+        return json.dumps(answer), data
+
+    @contextlib.contextmanager
+    def _precision(self) -> Iterator[None]:
+        with jax.enable_x64(self._double):
+            yield
+
+    def _once(
+        self,
+        verb: str,
+        work: Callable[[Facts, bytes], tuple[Facts, bytes]],
+        facts: Facts,
+        body: bytes,
+    ) -> tuple[Facts, bytes]:
+        """A site hears of one run, once: what is said again is answered as before.
+
+        This holds for what was refused, too: refusals to many questions would tell as much as
+        answers.
+        """
+        told = json.dumps(facts, sort_keys=True)
+        if self._said.setdefault(verb, (told, body)) != (told, body):
+            raise RefusedError(
+                f"this site has heard of a run already, and {verb} says otherwise now. "
+                f"Another run needs a job of its own."
+            )
+        if verb not in self._answered:
+            self._answered[verb] = work(facts, body)
+        return self._answered[verb]
+
+    def _hello(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """Is this run allowed here, and what is there for it?"""
+        check_version(facts.pop("version", None), "the server")
+        name, sites = facts.pop("name"), facts.pop("sites")
+        self._check_name(name)
+        self.policy.check_cohort(sites)
+        self.job = Job(**facts)
+        self.job.check()
+        tables = self.job.tables
+        self.policy.check_method(
+            str(tables["algorithm"].get("key")), str(tables["problem"].get("kind"))
+        )
+        self.settings = self.job.settings
+        self.policy.check_demands(self.settings)
+        self.noise = noise_of(self.policy, self.settings.algorithm)
+        self.budget.check(self.noise)
+        self._double = self.settings.run.precision == "float64"
+        keep_compiled_programs()
+        kind: type[OwnColumns | OwnRows | OwnTable] = OwnRows
+        if self.settings.problem.kind == "vertical":
+            kind = OwnColumns
+        elif "sites" in tables["data"]:
+            kind = OwnTable
+        self._own = kind(name, self.kit, self.policy, self.settings)
+        self.answers = Answers(self.kit / "answers" / self.job.run)
+        privacy = None if self.noise is None else [self.noise, self.policy.delta]
+        return {**self.own.hello(), "privacy": privacy}, b""
+
+    def _check_name(self, name: object) -> None:
+        """By its name a site is divided into training and test rows: it must be its own."""
+        card = self.kit / CARD
+        if not isinstance(name, str) or (card.exists() and read_json(card).get("name") != name):
+            raise RefusedError("this site is called by another name than its kit has.")
+
+    def _begin(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """Take a place among the sites of the run."""
+        own = self.own
+        check_roster(facts)
+        self.policy.check_cohort(len(facts["names"]))
+        id = facts.pop("id")
+        run, algorithm = self.settings.run.options(), sealed(self.settings.algorithm)
+        bare, group, answer = own.begin(id, facts, body)
+        whole = outline(self.settings.problem, bare, run["batch_size"], run["precision"])
+        said = schema(algorithm, whole)
+        if self.policy.clip is not None:
+            check_protectable(said)
+        shelf = Folder(self.kit / "states" / self.job.run)
+        member = None
+        if self.settings.federation.secure_aggregation:
+            member = Member(
+                id,
+                float(whole.fed.weights[id]),  # by the problem's rule, from counts that all sign
+                {s: (*kinds, KINDS) for s, kinds in sums_of(algorithm, whole).items()},
+                self._protected,
+                identity=Identity(self.kit),
+                circle=circle_of(self.job.run, self.job.tables, facts, body),
+                ledger=Ledger(shelf.path),
+                least=self.policy.min_sites,
+            )
+        # All at once: a place without its part in secure sums would answer in plain.
+        site = Site(id, algorithm, group, said, seed=run["seed"], shelf=shelf)
+        self._site, self.member, self.fed = site, member, whole.fed
+        return answer, b""
+
+    def _letter(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """One exchange of a round."""
+        question, site = packed(facts, body), self.site
+        letter = letter_from(facts, body, self.settings.run.rounds)
+        self._check_metrics_due(letter)
+        self.policy.check_cohort(letter.cohort)
+        if self.member is not None:
+            return {}, self.member.reply_to(letter)  # a plain letter is refused: no phase is due
+        if self.policy.clip is None and not is_private(site.algorithm):
+            return {}, wire.encode(self._protected(letter))
+        return {}, self.answers.to(
+            letter.round,
+            f"exchange {letter.exchange}",
+            question,
+            lambda: wire.encode(self._protected(letter)),
+        )
+
+    def _check_metrics_due(self, letter: Letter) -> None:
+        """Metrics are the last exchange of a round of secure sums, and no letter otherwise."""
+        stage = self.site.expected["opening" if letter.round == 0 else "round"]
+        if (letter.method == MEASURE) != (letter.exchange == len(stage) + 1) or (
+            letter.method == MEASURE and self.member is None
+        ):
+            raise RefusedError(
+                f"exchange {letter.exchange} of round {letter.round} does not ask for "
+                f"{letter.method!r}. Both ends must run the same settings."
+            )
+
+    def _measure(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """How a model does here: in the rounds that the settings name, once in each."""
+        site, round = self.site, facts.pop("round", None)
+        self.policy.check_metrics(self.settings.run, round)
+        if self.member is not None:
+            raise RefusedError("metrics of single sites would tell what secure sums hide.")
+        question = packed(facts, body)
+
+        def answer() -> bytes:
+            told, scores = self.own.measure(site, self.fed, facts, body)
+            return packed(blurred(told, self.policy), scores)
+
+        return unpacked(self.answers.to(round, "metrics", question, answer))
+
+    def _protected(self, letter: Letter) -> Tree:
+        """A reply as it may leave, which is counted first."""
+        if letter.method == MEASURE:
+            return self._own_metrics(letter)
+        self.budget.spend(self.job.run, self.noise)
+        return protect(self.site.answer(letter), self.policy.clip, self.policy.noise)
+
+    def _own_metrics(self, letter: Letter) -> Tree:
+        """This site's part of a secure sum of metrics."""
+        self.policy.check_metrics(self.settings.run, letter.round)
+        wanted = evaluation.choose(self.settings.run.metrics, self.settings.problem, False)
+        after = {"after": letter.after or ()}
+        told, _ = self.own.measure(self.site, self.fed, after, letter.body)
+        return part(blurred(told, self.policy), names_of(wanted))
+
+    def _keep(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """The run is over: keep what is this site's own of the model."""
+        self.own.keep(self.job.run, self.site, self.fed, facts, body)
+        return {}, b""
+
+
+def _in_other_words(error: Exception) -> FedloomError:
+    """What may be said outside of an error whose own words may not leave."""
+    if isinstance(error, DataError):
+        return DataError("its table is not what the job needs; its own log says what is wrong.")
+    if isinstance(error, OSError) and error.strerror:
+        return FederationError(f"it cannot read or write its files: {error.strerror}.")
+    return FederationError("it failed; its own log says why.")

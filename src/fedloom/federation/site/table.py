@@ -1,0 +1,150 @@
+"""A site whose table is prepared together with those of the others: words, scales, gaps.
+
+What it says of its table, its counts and its sums are those of `fedloom.preparation`. The hub makes
+a `Preparation` of them, by which the site encodes its own rows.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.errors import RefusedError
+from fedloom.exchange import wire
+from fedloom.exchange.schema import schema
+from fedloom.exchange.shapes import lone, outline
+from fedloom.exchange.site import Site
+from fedloom.experiments import building
+from fedloom.experiments.settings import Settings
+from fedloom.federation.letters import letter_from
+from fedloom.federation.policy import Policy
+from fedloom.federation.roster import Roster, check_numbers_of_rows, check_own
+from fedloom.federation.site import small_counts
+from fedloom.federation.site.rows import OwnRows
+from fedloom.federation.site.summed_rows import SummedRows
+from fedloom.population import Group
+from fedloom.preparation import Preparation, SiteFiles, fitting
+from fedloom.preparation.own_rows import TableProblem
+from fedloom.preparation.proposals import Schema, propose
+from fedloom.preparation.tables import NUMBER, WORD, check_no_key, places
+from fedloom.rows import Rows
+
+Facts = dict[str, Any]
+
+
+class OwnTable(OwnRows):
+    """A site's own table, in a run."""
+
+    counting: Site  # answers while counts and sums are taken
+
+    def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
+        bounded = policy.clip is not None or policy.epsilon is not None
+        if bounded or settings.federation.secure_aggregation:
+            raise RefusedError(
+                "a preparation needs this site's sums as they are, against a clip or a budget in "
+                "its policy, or secure_aggregation. Prepare tables beforehand, and leave sites out "
+                "of [data]."
+            )
+        policy.check_scores(settings.run.metrics)
+        self.settings = settings
+        self.kept = kit / "models"
+        self.least = policy.least_count
+        files = files_of(settings)
+        policy.check_label(files.label)
+        test = None if policy.test is None else Path(policy.test)
+        self.table = files.table(name, Path(policy.data_of(kit)), test)
+        policy.check_rows(self.table.train.height)
+        policy.check_table(self.table.features(files.reading))
+        for column in files.categorical:  # the job says so, and its words would leave
+            check_no_key(self.table.source, self.table.train[column])
+        self.reading = files.reading
+        self.summed = SummedRows(kit, Path(policy.data_of(kit)), self.table.train)
+        self.summed.check()
+        self.proposal = propose(self.table, files.reading, self.least)
+        policy.check_classes(files.label, json.loads(self.proposal)["label"]["classes"])
+
+    def hello(self) -> Facts:
+        """The columns with their words, and how many rows there are."""
+        report = self.table.report()
+        for name in ("test rows", "without label"):
+            report[name] = small_counts.at_least(report[name], self.least)
+        return {"proposal": self.proposal, "report": report}
+
+    def meet(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+        """Get ready to count, or answer a letter of the method that counts."""
+        with jax.enable_x64(True):
+            if "schema" not in facts:
+                return {}, wire.encode(self.counting.answer(letter_from(facts, body, 1)))
+            agreed = self._checked(Schema(**facts["schema"]))
+            check_numbers_of_rows(facts["id"], facts["rows"], self.table.train.height)
+            self.summed.note()
+            bare = bare_tables(facts["rows"], agreed)
+            method = fitting.statistics_of(agreed)
+            rows = small_counts.without_rare(fitting.raw_rows(self.table, agreed), self.least)
+            place = (TableProblem(), bare)
+            group = lone(*place, facts["id"], rows, None, None, "float64")
+            expected = schema(method, outline(*place, None, "float64"))
+            self.counting = Site(facts["id"], method, group, expected, seed=0)
+        return {"counts": self._counts(agreed.label, agreed.classes)}, b""
+
+    def _counts(self, label: str, classes: list[Any] | None) -> list[int]:
+        """How many rows there are of each class, as far as it is told."""
+        if classes is None:
+            return [self.table.train.height]
+        own = places(self.table.train[label], [str(name) for name in classes])
+        return small_counts.told(np.bincount(own, minlength=len(classes)).tolist(), self.least)
+
+    def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
+        """Encode the own rows as has been agreed, and take a place among the sites."""
+        roster = Roster(**facts)
+        bare = roster.bare()
+        preparation = Preparation.from_dict(json.loads(body))
+        words = {column.name: column.words for column in preparation.columns}
+        self._checked(Schema(preparation.label, preparation.classes, words))
+        counts = self._counts(preparation.label, preparation.classes)
+        check_own(roster, id, counts, preparation.classes, (len(preparation.features),))
+        source, test = self.table.source, None
+        train = fitting.encoded_rows(source, self.table.train, preparation)
+        if self.table.test.height:
+            test = fitting.encoded_rows(source, self.table.test, preparation)
+        strange = fitting.unknown_words(self.table, preparation)
+        unknown = {name: small_counts.at_least(n, self.least) for name, n in strange.items()}
+        group = self._group(bare, id, train, test, roster.tested)
+        return bare, group, {"unknown": unknown}
+
+    def _checked(self, agreed: Schema) -> Schema:
+        """What the hub made of the proposals must be about what this site has proposed."""
+        own = json.loads(self.proposal)["columns"]
+        fits = agreed.label == self.reading.label and agreed.columns.keys() == own.keys()
+        for name, said in own.items():
+            listed = agreed.columns.get(name)
+            if said["kind"] == WORD:
+                fits = fits and listed is not None and set(said["words"]) <= set(listed)
+            elif said["kind"] == NUMBER:
+                fits = fits and listed is None
+        if not fits:
+            raise RefusedError("what the hub has agreed on is not what this site has proposed.")
+        return agreed
+
+
+def files_of(settings: Settings) -> SiteFiles:
+    """How [data] wants tables to be read."""
+    return building.construct(SiteFiles, settings.tables["data"], settings.place / "data")
+
+
+def bare_tables(rows: list[int], agreed: Schema) -> Clients:
+    """The sites' columns of numbers and of words, without the values."""
+    total = sum(rows)
+    x = np.broadcast_to(np.float64(0), (total, len(agreed.numbers)))
+    y = np.broadcast_to(np.int64(0), (total, len(agreed.words)))
+    names = tuple(f"site {i}" for i in range(len(rows)))
+    return Clients(Rows(x, y), np.array(rows), names)
+
+
+def as_facts(agreed: Schema) -> Facts:
+    """A schema as JSON has it."""
+    return dataclasses.asdict(agreed)

@@ -1,0 +1,266 @@
+"""Metrics, taken between blocks of rounds on the models that clients would deploy.
+
+A metric that is a mean over rows is taken at each client, on its test rows where it has some, and
+then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
+standard deviation. Others belong to the federation as a whole: the objective on training rows and
+its gap (plain, or relative to that of the zero model), the distance of the hub's model to a known
+optimum (plain, or relative to the optimum's norm as "optimality"), its share of zeros, and the AUC
+over all clients' rows, which exists even where each client has one class only.
+
+Where a method has other models beside the one that it hands out, such as an average of its
+iterates, all of this is taken on them too, under names such as "average_accuracy".
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.errors import ParameterError
+from fedloom.measuring.objective_value import smooth_part
+from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
+from fedloom.population import Federation, Group
+from fedloom.problems.base import Metric, Problem
+from fedloom.protocol import Algorithm
+from fedloom.rounds.compiling import compiled
+from fedloom.rounds.mapping import Plan, map_group
+
+Array = Any
+Tree = Any
+
+Raw = dict[str, Any]  # what was measured of one model
+MAIN = ""  # the prefix of the metrics of the model that the hub hands out
+
+OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
+
+
+class Wanted(NamedTuple):
+    """Which metrics a run asks for; static, a part of the compiled program."""
+
+    of_clients: tuple[str, ...]
+    of_the_whole: tuple[str, ...]
+    own: tuple[tuple[str, Metric], ...]  # the user's own, as they were passed
+
+    def at(self, problem: Problem) -> dict[str, Metric]:
+        """The metrics of clients, as a problem defines them."""
+        known = {**problem.metrics(), **dict(self.own)}
+        return {name: known[name] for name in self.of_clients}
+
+
+def choose(
+    names: Sequence[str] | Mapping[str, Metric] | None,
+    problem: Problem,
+    has_optimum: bool,
+    of_the_whole: tuple[str, ...] = OF_THE_WHOLE,
+) -> Wanted:
+    """Check the names of metrics; None stands for the problem's own."""
+    own = tuple(names.items()) if isinstance(names, Mapping) else ()
+    for name, metric in own:
+        if not isinstance(metric, Metric):
+            raise ParameterError(
+                f"metrics must say of {name!r} which way it should go; got {metric!r}. "
+                f"Write metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}, or False."
+            )
+    known = (*problem.metrics(), *(name for name, _ in own))
+    chosen = tuple(names) if names is not None else known
+    for name in chosen:
+        if name not in (*known, *of_the_whole):
+            raise ParameterError(
+                f"metrics must be among {', '.join((*known, *of_the_whole))}; got {name!r}. "
+                f"Choose one of these, or pass one of your own: "
+                f"metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}."
+            )
+        if name in NEED_OPTIMUM and not has_optimum:
+            raise ParameterError(
+                f"metric {name!r} needs a known optimum; none was given. "
+                f"Pass optimum=..., a model or its vector."
+            )
+    return Wanted(
+        tuple(name for name in chosen if name in known),
+        tuple(name for name in chosen if name not in known),
+        own,
+    )
+
+
+def whole_model(
+    algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
+) -> Array:
+    """The model that the run leaves, as a vector: the hub's."""
+    return algorithm.model(hub, federation.fed)
+
+
+def measure(
+    algorithm: Algorithm,
+    federation: Federation,
+    hub: Tree,
+    clients: tuple[Tree, ...],
+    plan: Plan,
+    wanted: Wanted,
+) -> dict[str, Raw]:
+    """The raw numbers of an evaluation, as one program; one entry a model of the hub."""
+    fed = federation.fed
+    models = {MAIN: algorithm.model(hub, fed)} | {
+        f"{name}_": model for name, model in algorithm.other_models(hub, fed).items()
+    }
+    return {
+        prefix: _measure_model(algorithm, federation, model, clients, plan, wanted)
+        for prefix, model in models.items()
+    }
+
+
+def _measure_model(
+    algorithm: Algorithm,
+    federation: Federation,
+    model: Array,
+    clients: tuple[Tree, ...],
+    plan: Plan,
+    wanted: Wanted,
+) -> Raw:
+    def of(group: Group, state: Tree) -> dict[str, Array]:
+        store = group.train if group.test is None else group.test
+
+        def at_client(common: Tree, f: Any, index: Array, client: Tree) -> dict[str, Array]:
+            algorithm, model = common
+            deployed = algorithm.deployed(model, client, f)
+            layout, problem = f.layout, group.problem
+            if algorithm.takes == "personal":  # deployed is the client's own network
+                layout, problem = f.own.layout, f.own.problem
+            arrays = layout.unravel(deployed)
+            batch = store.share(index).everything()
+            out = {
+                name: batch.mean(metric.of_rows(arrays, batch.rows).astype(deployed.dtype))
+                for name, metric in wanted.at(problem).items()
+            }
+            if "auc" in wanted.of_the_whole:
+                labels = batch.rows.y
+                if batch.counts is not None:
+                    labels = jnp.where(batch.counts, labels, -1)
+                out |= {"scores": problem.predict(arrays, batch.rows.x), "labels": labels}
+            return out
+
+        common = algorithm, model
+        return map_group(group, at_client, plan, common, jnp.arange(group.size), state)
+
+    groups = tuple(
+        of(group, state) for group, state in zip(federation.groups, clients, strict=True)
+    )
+    raw = {"groups": groups, "model": model}
+    if {"objective", "gap", "relative_gap"} & set(wanted.of_the_whole):
+        raw["objective"] = objective(federation, model, plan, algorithm.dual)
+    return raw
+
+
+def per_client(
+    raws: dict[str, Raw], federation: Federation, wanted: Wanted
+) -> dict[str, np.ndarray]:
+    """Each client's value of each metric, in the order of the clients; nan where it has no rows."""
+    table = {
+        prefix + name: np.full(federation.fed.n, np.nan)
+        for prefix in raws
+        for name in wanted.of_clients
+    }
+    for prefix, raw in raws.items():
+        for group, out in zip(federation.groups, raw["groups"], strict=True):
+            sizes = (group.train if group.test is None else group.test).sizes
+            for name in wanted.of_clients:
+                values = np.where(sizes > 0, np.asarray(out[name], float), np.nan)
+                table[prefix + name][_members(group)] = values
+    return table
+
+
+def summarise(
+    raws: dict[str, Raw],
+    clients: Mapping[str, np.ndarray],
+    federation: Federation,
+    wanted: Wanted,
+    optimum: Optimum | None,
+) -> dict[str, float]:
+    """One row of the history."""
+    row: dict[str, float] = {}
+    for prefix, raw in raws.items():
+        own = {name: clients[prefix + name] for name in wanted.of_clients}
+        summary = _summarise_model(raw, own, federation, wanted, optimum)
+        row |= {prefix + name: value for name, value in summary.items()}
+    return row
+
+
+def _summarise_model(
+    raw: Raw,
+    clients: Mapping[str, np.ndarray],
+    federation: Federation,
+    wanted: Wanted,
+    optimum: Optimum | None,
+) -> dict[str, float]:
+    row: dict[str, float] = {}
+    for name, metric in wanted.at(federation.fed.problem).items():
+        row |= spread(name, clients[name], metric.larger_is_better)
+    vector = np.asarray(raw["model"], float)
+    for name in wanted.of_the_whole:
+        if name == "auc":
+            row[name] = _pooled_auc(raw)
+        elif name == "sparsity":
+            row[name] = float(np.mean(vector == 0))
+        elif name == "objective":
+            row[name] = float(raw["objective"])
+        elif optimum is not None:
+            row[name] = optimum.measure(name, vector, raw.get("objective"))
+    return row
+
+
+def spread(name: str, values: np.ndarray, larger_is_better: bool) -> dict[str, float]:
+    """How a metric is distributed over the clients that have rows."""
+    known = np.sort(values[~np.isnan(values)])
+    if not len(known):
+        known = np.array([np.nan])
+    if not larger_is_better:
+        known = known[::-1]
+    tenth = max(1, round(len(known) / 10))
+    with np.errstate(invalid="ignore"):  # a diverged run has infinite losses
+        return {
+            name: float(known.mean()),
+            f"{name}_worst": float(known[0]),
+            f"{name}_worst10": float(known[:tenth].mean()),
+            f"{name}_best10": float(known[-tenth:].mean()),
+            f"{name}_std": float(known.std()),
+        }
+
+
+def objective(federation: Federation, model: Array, plan: Plan, dual: str) -> Array:
+    """The smooth part and g(w) on the training rows; in a saddle problem, at the best dual."""
+    smooth = smooth_part(federation, plan, dual)
+    return smooth(model) + federation.fed.regularisation(model)
+
+
+def auc(scores: np.ndarray, labels: np.ndarray) -> float:
+    """P(score of a positive > score of a negative), ties counting half; nan with one class."""
+    positives = labels > 0
+    p, q = int(positives.sum()), int((~positives).sum())
+    if p == 0 or q == 0:
+        return math.nan
+    others = np.sort(scores[~positives])
+    below = np.searchsorted(others, scores[positives], "left")
+    up_to = np.searchsorted(others, scores[positives], "right")
+    return float((below + up_to).sum() / (2 * p * q))
+
+
+def _pooled_auc(raw: dict[str, Any]) -> float:
+    scores = np.concatenate([np.asarray(out["scores"], float).ravel() for out in raw["groups"]])
+    labels = np.concatenate([np.asarray(out["labels"]).ravel() for out in raw["groups"]])
+    if scores.shape != labels.shape:
+        raise ParameterError(
+            "metric 'auc' needs labels of 2 classes and one score a row; this problem gives "
+            "several scores a row. Use accuracy instead."
+        )
+    return auc(scores[labels >= 0], labels[labels >= 0])
+
+
+def _members(group: Group) -> Any:
+    return slice(None) if group.members is None else list(group.members)
+
+
+def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:
+    """A known solution with its objective."""
+    value = compiled(objective, "plan", "dual")
+    return optimum_at(vector, lambda w: value(federation, w, plan=plan, dual=dual))

@@ -1,0 +1,144 @@
+"""Metrics of a vertical federation, whose parties have a model only together.
+
+The scores of rows are the sum over the parties. Loss and accuracy are means over the test rows
+where there are some; the objective, its gaps and the residual |Ax - z| belong to the training rows.
+Here is the one place where shares of all parties meet: what a run shows, not what a method may use.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.measuring import evaluation, party_scores
+from fedloom.measuring.evaluation import Wanted, auc
+from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
+from fedloom.population import Federation
+from fedloom.problems.base import Metric, Problem
+from fedloom.protocol import Algorithm
+from fedloom.rounds.compiling import compiled
+from fedloom.rounds.mapping import Plan
+
+Array = Any
+Tree = Any
+
+OF_PARTIES = ("features", "contribution")
+OF_THE_WHOLE = ("auc", "objective", "residual", "sparsity", *NEED_OPTIMUM)
+
+
+def choose(
+    names: Sequence[str] | Mapping[str, Metric] | None, problem: Problem, has_optimum: bool
+) -> Wanted:
+    """Check the names of metrics; None stands for the problem's own."""
+    return evaluation.choose(names, problem, has_optimum, OF_THE_WHOLE)
+
+
+def whole_model(
+    algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
+) -> Array:
+    """The parties' shares as one vector, in the order of the joint layout."""
+    return _join(federation, _shares(algorithm, federation, hub, clients))
+
+
+def measure(
+    algorithm: Algorithm,
+    federation: Federation,
+    hub: Tree,
+    clients: tuple[Tree, ...],
+    plan: Plan,
+    wanted: Wanted,
+) -> dict[str, Any]:
+    """The raw numbers of an evaluation, as one program."""
+    own = _shares(algorithm, federation, hub, clients)
+    out = party_scores.values(federation, own)
+    fed: Any = federation.fed
+    tested = None if fed.test_labels is None else _scores(federation, own, test=True)
+    out |= of_scores(fed, wanted, out.pop("fitted"), tested, algorithm.model(hub, fed))
+    out["model"] = _join(federation, own)
+    out["sparsity"] = (out["model"] == 0).mean()
+    out["objective"] = out["smooth"] + fed.regularisation(out["model"])
+    return out
+
+
+def of_scores(
+    fed: Any, wanted: Wanted, fitted: Array, tested: Array | None, slack: Array
+) -> dict[str, Any]:
+    """What the label party finds out from the summed scores of training and test rows."""
+    out: dict[str, Any] = {}
+    if "residual" in wanted.of_the_whole:
+        out["residual"] = jnp.linalg.norm(fitted - slack)
+    scores, labels = fitted, jnp.asarray(fed.labels)
+    if tested is not None:
+        scores, labels = tested, jnp.asarray(fed.test_labels)
+    for name, metric in wanted.at(fed.problem).items():
+        of_rows: Any = metric.of_rows  # of scores and labels here
+        out[name] = of_rows(scores, labels).astype(scores.dtype).mean()
+    if "auc" in wanted.of_the_whole:
+        out |= {"scores": scores, "labels": labels}
+    return out
+
+
+def per_client(
+    raw: dict[str, Any], federation: Federation, wanted: Wanted
+) -> dict[str, np.ndarray]:
+    """For each party how many features it has, and the size of its part of the scores."""
+    widths = [party.train.shape[1] for party in federation.groups]
+    return dict(
+        zip(OF_PARTIES, (np.array(widths), np.asarray(raw["contributions"], float)), strict=True)
+    )
+
+
+def summarise(
+    raw: dict[str, Any],
+    clients: Mapping[str, np.ndarray],
+    federation: Federation | None,
+    wanted: Wanted,
+    optimum: Optimum | None,
+) -> dict[str, float]:
+    """One row of the history."""
+    row = {name: float(raw[name]) for name in wanted.of_clients}
+    for name in wanted.of_the_whole:
+        if name == "auc":
+            row[name] = auc(np.asarray(raw["scores"]), np.asarray(raw["labels"]))
+        elif name not in NEED_OPTIMUM:
+            row[name] = float(raw[name])
+        elif optimum is not None:
+            model = np.asarray(raw["model"], float)
+            row[name] = optimum.measure(name, model, float(raw["objective"]))
+    return row
+
+
+def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:
+    """A known solution with its objective, and how far it lies below that of the zero model."""
+    value = compiled(objective)
+    return optimum_at(vector, lambda w: value(federation, w))
+
+
+def objective(federation: Federation, vector: Array) -> Array:
+    """The objective at a model of all parties."""
+    return party_scores.smooth(federation, vector) + federation.fed.regularisation(vector)
+
+
+def _shares(
+    algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
+) -> list[Array]:
+    model = algorithm.model(hub, federation.fed)
+    return [
+        algorithm.deployed(model, jax.tree.map(lambda leaf: leaf[0], state), party.objective(0))
+        for party, state in zip(federation.groups, clients, strict=True)
+    ]
+
+
+def _scores(federation: Federation, own: Sequence[Array], *, test: bool) -> Array:
+    parts = [
+        party.objective(0).forward_on(party.test if test else party.train, x)
+        for party, x in zip(federation.groups, own, strict=True)
+    ]
+    return party_scores.total(parts)
+
+
+def _join(federation: Federation, own: Sequence[Array]) -> Array:
+    fed: Any = federation.fed
+    return jnp.concatenate([own[i] for i in fed.order])

@@ -1,0 +1,140 @@
+"""The privacy loss of a run: epsilon at the method's delta, from how clients were really sampled.
+
+Every exchange of the opening and of each round that carries a reply is a Gaussian mechanism (see
+`fedloom.algorithms.wrappers.private` for what is promised). Which exchanges there are, and whom
+they go to, is read off the method itself by abstract evaluation. The composition is that of
+Google's dp-accounting in Rényi divergence, under replacement of one client:
+
+- noise at the hub, a cohort of m of n drawn uniformly: sampling without replacement;
+- noise at the hub, any other cohort: no credit for sampling;
+- noise at the clients: no credit for sampling, as the hub sees each reply, and as if the client
+  took part in every exchange.
+
+A conditional exchange counts as if it always took place. All of these bound the loss from above.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedloom.algorithms.wrappers.base import layers
+from fedloom.algorithms.wrappers.private import Private
+from fedloom.exchange.transcript import Exchange, transcript
+from fedloom.hints import needs
+from fedloom.population import Federation
+from fedloom.protocol import Algorithm
+
+_SENSITIVITY = 2  # in units of clip: a replaced reply may point the other way
+
+
+def private_layer(algorithm: Algorithm) -> Private | None:
+    """The outermost privacy wrapper of a method, where it has one."""
+    return next((layer for layer in layers(algorithm) if isinstance(layer, Private)), None)
+
+
+def ledger(algorithm: Algorithm, federation: Federation) -> Callable[[int], dict[str, float]]:
+    """A function from the number of rounds to {"epsilon": ...}, or to {} without privacy."""
+    layer = private_layer(algorithm)
+    if layer is None:
+        return lambda rounds: {}
+    needs("dp_accounting", "privacy")
+    from dp_accounting import rdp
+
+    if layer.noise == 0:
+        return lambda rounds: {"epsilon": math.inf}
+    opening, each_round = (
+        _divergences(layer, transcript(algorithm, federation, stage), federation.fed.n)
+        for stage in ("opening", "round")
+    )
+    orders = _accountant().orders
+
+    def spent(rounds: int) -> dict[str, float]:
+        epsilon, _ = rdp.compute_epsilon(orders, opening + rounds * each_round, layer.delta)
+        return {"epsilon": float(epsilon)}
+
+    return spent
+
+
+def of_sites(
+    algorithm: Algorithm, federation: Federation, noises: Mapping[str, tuple[float, float]]
+) -> Callable[[int], dict[str, float]]:
+    """The same where sites add noise by policies of their own: the largest loss of any of them.
+
+    `noises` has, for each such site, the deviation in units of its clip, and its delta. As if each
+    of them took part in every exchange.
+    """
+    if not noises:
+        return lambda rounds: {}
+    opening, each_round = (
+        sum(bool(exchange.up) for exchange in transcript(algorithm, federation, stage))
+        for stage in ("opening", "round")
+    )
+
+    def spent(rounds: int) -> dict[str, float]:
+        replies = opening + rounds * each_round
+        losses = (gaussian_epsilon({n: replies}, delta) for n, delta in set(noises.values()))
+        return {"epsilon": max(losses)}
+
+    return spent
+
+
+def gaussian_epsilon(replies: Mapping[float, int], delta: float) -> float:
+    """The loss of so many replies with Gaussian noise, by its deviation in units of the clip."""
+    needs("dp_accounting", "privacy")
+    import dp_accounting as dp
+
+    if not any(replies.values()):
+        return 0.0
+    accountant = _accountant()
+    for noise, count in replies.items():
+        accountant.compose(dp.GaussianDpEvent(noise / _SENSITIVITY), count)
+    return float(accountant.get_epsilon(delta))
+
+
+def statement(
+    algorithm: Algorithm, noises: Mapping[str, tuple[float, float]] | None = None
+) -> dict[str, Any]:
+    """What is promised, in words and numbers, for the record of a run."""
+    layer = private_layer(algorithm)
+    if layer is not None:
+        whom = {
+            "hub": "central: the hub is trusted, what it publishes is private",
+            "client": "local: replies are private before they leave a client",
+        }
+        numbers = {"clip": float(layer.clip), "noise": float(layer.noise)}
+        said: dict[str, Any] = {"kind": whom[layer.at], "delta": float(layer.delta), **numbers}
+    elif noises:
+        said = {
+            "kind": "local: sites add noise by policies of their own",
+            "delta": max(delta for _, delta in noises.values()),
+            "noise": {name: noise for name, (noise, _) in noises.items()},
+        }
+    else:
+        return {}
+    said["neighbours"] = "the rows of one client replaced by any others"
+    said["not covered"] = "metrics, and the counts and sums by which tables were prepared"
+    return {"privacy": said}
+
+
+def _accountant() -> Any:
+    from dp_accounting import NeighboringRelation, rdp
+
+    return rdp.RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+
+
+def _divergences(layer: Private, exchanges: list[Exchange], n: int) -> np.ndarray:
+    """The Rényi divergences of these exchanges together, one for each order."""
+    import dp_accounting as dp
+
+    accountant = _accountant()
+    noise = dp.GaussianDpEvent(float(layer.noise) / _SENSITIVITY)
+    for exchange in exchanges:
+        if not exchange.up:
+            continue  # nothing comes back
+        sampled = layer.at == "hub" and exchange.uniform
+        accountant.compose(
+            dp.SampledWithoutReplacementDpEvent(n, exchange.clients, noise) if sampled else noise
+        )
+    return np.asarray(accountant.rdp)

@@ -1,0 +1,238 @@
+"""What a run leaves: the model, the history, how each client fares, and the state to go on from."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from fedloom import checksums
+from fedloom.data import frames
+from fedloom.errors import DataError, MissingDataError
+from fedloom.exchange import wire
+from fedloom.files import write_bytes, write_folder
+from fedloom.measuring import directions
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fedloom.pictures.picture import Picture
+
+Tree = Any
+_FORMAT = 1
+_FILES = (
+    *("model.safetensors", "state.safetensors", "info.safetensors"),
+    *("history.parquet", "clients.parquet"),
+)
+_MORE = ("holdings.parquet",)  # where it is known who holds what
+_ABOUT = "result.json"  # all that is no array or table, and the digests of the files beside it
+AXES = {  # what metrics may be drawn against
+    "round": "round",
+    "bytes": "bytes sent, both ways",
+    "bytes_up": "bytes sent by clients",
+    "bytes_down": "bytes sent by the hub",
+    "seconds": "seconds",
+}
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Fields(SimpleNamespace):
+    """A state that was read from a file: the fields that it had, without its class."""
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
+        """The fields, by name."""
+        names = tuple(sorted(vars(self)))  # a file keeps arrays in an order of its own
+        return [(jax.tree_util.GetAttrKey(n), getattr(self, n)) for n in names], names
+
+    @classmethod
+    def tree_unflatten(cls, names: tuple[str, ...], values: Sequence[Any]) -> "Fields":
+        """The same fields with other values."""
+        return cls(**dict(zip(names, values, strict=True)))
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Result:
+    """The outcome of a run. In a notebook it shows itself as a table."""
+
+    model: Tree  # the hub's model: arrays in the structure that the problem gives them
+    state: Any  # round, hub, clients: all that the next round needs
+    rows: Sequence[dict[str, float]]  # one for each evaluation
+    client_metrics: dict[str, np.ndarray]  # of the last evaluation, one value for each client
+    client_names: Sequence[str]
+    info: Sequence[Tree]  # what the method shows for the eye, one for each evaluation
+    status: str  # "done", "interrupted", "diverged", or "unfinished" in a checkpoint
+    about: dict[str, Any]  # method, problem, seed, ...: plain values for a reader
+    holdings: dict[str, Any] = dataclasses.field(default_factory=dict)  # rows of each client
+
+    @property
+    def history(self) -> "pl.DataFrame":
+        """A table with a row for each evaluation: round, bytes, seconds and every metric."""
+        import polars as pl
+
+        return pl.DataFrame(self.rows, infer_schema_length=None)
+
+    @property
+    def clients(self) -> "pl.DataFrame":
+        """A table with a row for each client: its name and its metrics at the end."""
+        import polars as pl
+
+        return pl.DataFrame({"client": list(self.client_names), **self.client_metrics})
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The last row of the history."""
+        return self.rows[-1]
+
+    def larger_is_better(self, column: str) -> bool:
+        """Whether a column of the history should grow, as its metric says."""
+        return directions.grows(column, self.about.get("larger_is_better", ()))
+
+    def plot(
+        self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
+    ) -> "Picture":
+        """Curves of metrics, by default the main one, against "round", "bytes" or "seconds"."""
+        from fedloom.pictures import curves, labels
+
+        chosen = metrics or tuple(labels.metrics(self.final)[:1])
+        name = self.about["algorithm"].split("(")[0]
+        return curves.draw({name: self}, metrics=chosen, against=against, log=log, title=title)
+
+    def __repr__(self) -> str:
+        from fedloom.pictures import notebook
+
+        return f"<Result: {notebook.caption(self)}>"
+
+    def __rich__(self) -> Any:
+        from fedloom.pictures import notebook
+
+        return notebook.rich_table(notebook.metric_rows(self), notebook.caption(self))
+
+    def _repr_html_(self) -> str:
+        from fedloom.pictures import notebook
+
+        return notebook.html_table(notebook.metric_rows(self), notebook.caption(self))
+
+    def save(self, path: str | Path) -> None:
+        """Write the result into a folder, whole or not at all; `fedloom.load` reads it again."""
+        path = Path(path)
+        if path.exists() and not (path / _ABOUT).exists():
+            raise DataError(
+                f"{path} exists and is not a saved result, so it is not overwritten. "
+                f"Choose another path."
+            )
+        write_folder(path, self.fill)
+
+    def fill(self, folder: Path) -> None:
+        """Write the files of a saved result into a folder; that which lists them comes last."""
+        import polars as pl
+
+        files = {
+            "model.safetensors": wire.encode(self.model),
+            "state.safetensors": wire.encode(self.state),
+            "info.safetensors": wire.encode(list(self.info)),
+            "history.parquet": frames.parquet_bytes(self.history),
+            "clients.parquet": frames.parquet_bytes(self.clients),
+        }
+        if self.holdings:
+            files["holdings.parquet"] = frames.parquet_bytes(pl.DataFrame(self.holdings))
+        for name, data in files.items():
+            write_bytes(folder / name, data, shared=True)
+        digests = {name: checksums.digest(data) for name, data in files.items()}
+        about = {"format": _FORMAT, "status": self.status, **self.about, "files": digests}
+        checksums.write_json(folder / _ABOUT, about, shared=True)
+
+
+def load(path: str | Path) -> Any:
+    """Read a saved result, or the file of a packed model (`fl.deploy.Deployed`).
+
+    The states of a result come back with the same fields, without their classes.
+    """
+    folder = Path(path)
+    if folder.is_file():
+        from fedloom.deploy.deployed import load as load_model
+
+        return load_model(folder)
+    return _load_result(folder)
+
+
+def _load_result(folder: Path) -> Result:
+    file = folder / _ABOUT
+    try:
+        about = checksums.read_json(file)
+    except MissingDataError:
+        raise DataError(
+            f"{folder} holds no saved result: {_ABOUT} is missing. Give the folder of a "
+            f"finished run; `fedloom run --resume` ends one that was interrupted."
+        ) from None
+    if about.pop("format", None) != _FORMAT:
+        raise DataError(
+            f"{folder} was written in another format than {_FORMAT}. "
+            f"Read it with the fedloom version that wrote it."
+        )
+    with checksums.understood(file):
+        status, digests = about.pop("status"), about.pop("files")
+        known = {name: digests[name] for name in _FILES}
+        known |= {name: digests[name] for name in _MORE if name in digests}
+    data = {name: checksums.unchanged(folder / name, digest) for name, digest in known.items()}
+    with checksums.understood(folder):
+        arrays = {
+            name: wire.read(data[f"{name}.safetensors"]) for name in ("model", "state", "info")
+        }
+        tables = {
+            name.removesuffix(".parquet"): frames.from_parquet(folder / name, raw)
+            for name, raw in data.items()
+            if name.endswith(".parquet")
+        }
+        rows, clients = tables["history"].to_dicts(), tables["clients"]
+        return Result(
+            model=nested(arrays["model"], namespaces=False),
+            state=nested(arrays["state"]),
+            rows=rows,
+            client_metrics={
+                name: clients[name].to_numpy() for name in clients.columns if name != "client"
+            },
+            client_names=clients["client"].to_list(),
+            info=listed(arrays["info"], len(rows)),
+            status=status,
+            about=about,
+            holdings=tables["holdings"].to_dict(as_series=False) if "holdings" in tables else {},
+        )
+
+
+def nested(arrays: dict[str, np.ndarray], *, namespaces: bool = True) -> Any:
+    """Named arrays as a tree again: "hub/model" becomes `.hub.model`, and "0", "1" make a list."""
+    if set(arrays) == {"value"}:
+        return arrays["value"]
+    heads = dict.fromkeys(name.split("/")[0] for name in arrays)
+    parts = {head: _below(arrays, head, namespaces) for head in heads}
+    if all(head.isdigit() for head in heads):
+        return [parts[head] for head in sorted(parts, key=int)]
+    return Fields(**parts) if namespaces else parts
+
+
+def listed(arrays: dict[str, np.ndarray], count: int) -> list[Any]:
+    """Named arrays as a list of trees: "3/weights" is in the third; empty where none is named."""
+    parts: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
+    for name, array in arrays.items():
+        place, _, rest = name.partition("/")
+        parts[int(place)][rest or "value"] = array
+    return [nested(part) if part else () for part in parts]
+
+
+def _below(arrays: dict[str, np.ndarray], head: str, namespaces: bool) -> Any:
+    if head in arrays:
+        return arrays[head]
+    inner = {
+        name.removeprefix(f"{head}/"): array
+        for name, array in arrays.items()
+        if name.startswith(f"{head}/")
+    }
+    return nested(inner, namespaces=namespaces)
+
+
+def to_host(tree: Tree) -> Tree:
+    """Device arrays as NumPy arrays."""
+    return jax.tree.map(np.asarray, tree)

@@ -1,0 +1,1 @@
+"""Curves, tables and labels: how numbers of a run look to a person."""

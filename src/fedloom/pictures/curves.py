@@ -1,0 +1,86 @@
+"""Curves of metrics against rounds, bytes or seconds, for several methods and seeds."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedloom.hints import needs
+from fedloom.measuring.result import AXES, Result
+from fedloom.pictures import labels
+from fedloom.pictures.picture import Picture
+
+# Okabe and Ito's palette: told apart by colour-blind readers, and in grey by the line styles.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+STYLES = ("-", "--", "-.", ":")
+
+
+def curves(
+    results: Mapping[str, Result | Sequence[Result]],
+    path: str | Path,
+    *,
+    metrics: tuple[str, ...],
+    against: str = "round",
+    log: bool = False,
+    title: str = "",
+) -> None:
+    """Draw curves into a file; the suffix of `path` chooses PNG or SVG."""
+    draw(results, metrics=metrics, against=against, log=log, title=title).save(path)
+
+
+def draw(
+    results: Mapping[str, Result | Sequence[Result]],
+    *,
+    metrics: Sequence[str],
+    against: str = "round",
+    log: bool = False,
+    title: str = "",
+) -> Picture:
+    """One panel a metric and one line a method.
+
+    Where a method has several results, one a seed, the line is their mean and the band reaches from
+    the smallest to the largest.
+    """
+    needs("matplotlib", "plot")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2 * len(metrics), 3.6), layout="constrained")
+    panels = figure.subplots(1, len(metrics), squeeze=False)[0]
+    for panel, metric in zip(panels, metrics, strict=True):
+        for i, (name, runs) in enumerate(results.items()):
+            x, y = _series([runs] if isinstance(runs, Result) else runs, metric, against)
+            if not len(x):
+                continue  # this method was not measured so
+            style = {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
+            panel.plot(x, y.mean(0), label=name, linewidth=2, **style)
+            if len(y) > 1:
+                panel.fill_between(x, y.min(0), y.max(0), color=style["color"], alpha=0.15, lw=0)
+        _dress(
+            panel,
+            AXES.get(against, against),
+            labels.label(metric),
+            log or metric in labels.LOGARITHMIC,
+        )
+    panels[0].legend(frameon=False)
+    figure.suptitle(title, fontsize=11)
+    return Picture(figure)
+
+
+def _series(runs: Sequence[Result], metric: str, against: str) -> tuple[np.ndarray, np.ndarray]:
+    """Where the runs were evaluated, and their metrics there; a run that ended early cuts all."""
+    rows = list(zip(*([r for r in run.rows if metric in r] for run in runs), strict=False))
+    x = np.array([np.mean([_cost(row, against) for row in at]) for at in rows])
+    return x, np.array([[row[metric] for row in at] for at in rows]).T
+
+
+def _cost(row: Mapping[str, float], against: str) -> float:
+    return row["bytes_up"] + row["bytes_down"] if against == "bytes" else row[against]
+
+
+def _dress(panel: Any, x: str, y: str, log: bool) -> None:
+    panel.set(xlabel=x, ylabel=y)
+    if log and panel.dataLim.y1 > 0:  # a scale for numbers > 0
+        panel.set_yscale("log")
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(alpha=0.3)

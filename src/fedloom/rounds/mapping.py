@@ -1,0 +1,196 @@
+"""How the simulator answers an ask: gather the cohort's states, map the method, scatter back."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+from fedloom.errors import ProtocolError
+from fedloom.population import Federation, Group
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies
+from fedloom.rounds import keys
+
+Array = Any
+Tree = Any
+
+
+class Plan(NamedTuple):
+    """How clients are mapped; static, a part of the compiled program."""
+
+    lanes: int | None  # how many clients are computed side by side; None: the whole cohort
+    mesh: Mesh | None  # devices over which the cohort is divided; None: one device
+
+
+class Slots(NamedTuple):
+    """The part of a cohort that falls into one group."""
+
+    places: Array  # (c,) positions in the cohort
+    index: Array  # (c,) which client of the group
+    present: Array  # (c,)
+
+
+def answer(
+    algorithm: Algorithm,
+    federation: Federation,
+    states: tuple[Tree, ...],
+    request: Ask,
+    root: Array,
+    round: Array,
+    exchange: int,
+    plan: Plan,
+) -> tuple[tuple[Tree, ...], Replies]:
+    """Let the clients of a cohort run a method; returns their new states and the replies."""
+    _check(request, states)
+
+    def take_place() -> tuple[tuple[Tree, ...], Tree]:
+        changed, parts = [], []
+        for group, state in zip(federation.groups, states, strict=True):
+            slots = _slots(request.to, group, federation.fed.n)
+            new, reply = _run(algorithm, group, state, request, slots, root, round, exchange, plan)
+            changed.append(new)
+            parts.append((slots, reply))
+        return tuple(changed), _merge(parts, request.to)
+
+    if request.when is True:
+        states, value = take_place()
+        return states, Replies(value, request.to)
+    shape = jax.eval_shape(take_place)[1]
+    states, value = jax.lax.cond(
+        request.when,
+        take_place,
+        lambda: (states, jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shape)),
+    )
+    present = jnp.logical_and(request.to.present, request.when)
+    return states, Replies(value, dataclasses.replace(request.to, present=present))
+
+
+def map_group(group: Group, work: Callable, plan: Plan, common: Tree, *per_client: Tree) -> Tree:
+    """Apply `work(common, f, *rows)` to clients: side by side, in portions, or over devices.
+
+    What all clients see is handed over as `common`: an array that `work` took from around it would
+    belong to all devices together, and `zeros_like` of it could not be made on one of them. The
+    first of `per_client` holds the clients' positions in the group.
+    """
+    size = per_client[0].shape[0]
+
+    def here(group: Group, common: Tree, *per_client: Tree) -> Tree:
+        def one(index: Array, *rest: Tree) -> Tree:
+            return work(common, group.objective(index), index, *rest)
+
+        if per_client[0].shape[0] == 1:  # nothing to map: plain kernels, without a batch axis
+            out = one(*jax.tree.map(lambda a: a[0], per_client))
+            return jax.tree.map(lambda a: jnp.asarray(a)[None], out)
+        if plan.lanes is None or plan.lanes >= per_client[0].shape[0]:
+            return jax.vmap(one)(*per_client)
+        lanes = None if plan.lanes == 1 else plan.lanes
+        return jax.lax.map(lambda row: one(*row), per_client, batch_size=lanes)
+
+    if plan.mesh is None or size < plan.mesh.size:
+        return here(group, common, *per_client)
+    missing = -size % plan.mesh.size
+    padded = jax.tree.map(lambda a: jnp.concatenate([a, a[:missing]]), per_client)
+    divided, whole = PartitionSpec("clients"), PartitionSpec()
+    out = jax.shard_map(
+        here,
+        mesh=plan.mesh,
+        in_specs=(whole, whole, *[divided] * len(per_client)),
+        out_specs=divided,
+        check_vma=False,
+    )(group, common, *padded)
+    # Every device then holds all rows, so that the hub sums them in the same order everywhere.
+    everywhere = jax.sharding.NamedSharding(plan.mesh, whole)
+    return jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, everywhere)[:size], out)
+
+
+def _run(
+    algorithm: Algorithm,
+    group: Group,
+    state: Tree,
+    request: Ask,
+    slots: Slots,
+    root: Array,
+    round: Array,
+    exchange: int,
+    plan: Plan,
+) -> tuple[Tree, Tree]:
+    """One group's part of an exchange."""
+    ids = slots.index if group.members is None else jnp.asarray(group.members)[slots.index]
+    client_keys = jax.vmap(lambda id: keys.client(root, round, exchange, id))(jnp.asarray(ids))
+    whole_group = _is_static(slots.index) and np.array_equal(slots.index, np.arange(group.size))
+    before = state if whole_group else jax.tree.map(lambda s: s[slots.index], state)
+
+    def work(common: Tree, f: Any, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
+        algorithm, message = common
+        return algorithm.perform(request.method, client, message, f, key)
+
+    index, common = jnp.asarray(slots.index), (algorithm, request.message)
+    after, reply = map_group(group, work, plan, common, index, before, client_keys)
+    if _is_static(slots.present) and np.all(slots.present):
+        if whole_group:
+            return after, reply
+        return jax.tree.map(lambda s, a: s.at[slots.index].set(a), state, after), reply
+    target = jnp.where(slots.present, slots.index, group.size)  # an absent client keeps its state
+    return jax.tree.map(functools.partial(_put, target), state, after), reply
+
+
+def _slots(cohort: Cohort, group: Group, n: int) -> Slots:
+    """The members of a group among a cohort, in as few slots as always suffice."""
+    size = len(cohort)
+    if group.members is None:
+        return Slots(np.arange(size), cohort.ids, cohort.present)
+    position = np.full(n, group.size, np.int32)
+    position[list(group.members)] = np.arange(group.size)
+    if _is_static(cohort.ids):
+        places = np.flatnonzero(position[cohort.ids] < group.size)
+        return Slots(places, position[cohort.ids[places]], cohort.present[places])
+    index = jnp.asarray(position)[cohort.ids]
+    present = jnp.logical_and(cohort.present, index < group.size)
+    first = jnp.argsort(~present, stable=True)[: min(size, group.size)]
+    return Slots(first, jnp.minimum(index[first], group.size - 1), present[first])
+
+
+def _merge(parts: list[tuple[Slots, Tree]], cohort: Cohort) -> Tree:
+    """The replies of all groups, in the order of the cohort."""
+    if len(parts) == 1:
+        return parts[0][1]
+    size = len(cohort)
+    if all(_is_static(s.places) and _is_static(s.present) and s.present.all() for s, _ in parts):
+        order = np.argsort(np.concatenate([slots.places for slots, _ in parts]))
+        in_order = np.array_equal(order, np.arange(size))
+
+        def join(*values: Array) -> Array:
+            joined = jnp.concatenate(values)
+            return joined if in_order else joined[order]
+
+        return jax.tree.map(join, *(reply for _, reply in parts))
+    merged = jax.tree.map(lambda v: jnp.zeros((size, *v.shape[1:]), v.dtype), parts[0][1])
+    for slots, reply in parts:
+        target = jnp.where(slots.present, slots.places, size)
+        merged = jax.tree.map(functools.partial(_put, target), merged, reply)
+    return merged
+
+
+def _put(target: Array, whole: Array, part: Array) -> Array:
+    return whole.at[target].set(part, mode="drop")
+
+
+def _check(request: Ask, states: tuple[Tree, ...]) -> None:
+    if not isinstance(request, Ask):
+        raise ProtocolError(
+            f"a round may only yield ask(...); it yielded {type(request).__name__}. "
+            f"Write `replies = yield ask(self.method, message, to=cohort)`."
+        )
+    if request.to.repeats and jax.tree.leaves(states):
+        raise ProtocolError(
+            f"{request.method}: the cohort may repeat a client, but clients keep state. "
+            f"Draw without replacement, or keep no client state."
+        )
+
+
+def _is_static(array: Array) -> bool:
+    return isinstance(array, np.ndarray)

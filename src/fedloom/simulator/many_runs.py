@@ -1,0 +1,125 @@
+"""Many runs of one problem: side by side on a CPU's cores, or as one program on an accelerator.
+
+On a CPU one compiled program serves all runs that differ in real-valued parameters and seeds only,
+and each core takes the next run. On an accelerator such runs are one more axis of the program.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+
+from fedloom.data.parties import Holders
+from fedloom.errors import DivergedError
+from fedloom.measuring.result import Result
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+from fedloom.simulator.progress import Silent
+from fedloom.simulator.run import simulate
+from fedloom.simulator.vmapped_runs import simulate_together
+
+
+class Job(NamedTuple):
+    """One run: what, on what, with which seed, and where it goes on from."""
+
+    algorithm: Algorithm
+    problem: Problem
+    seed: int
+    resume: Result | None = None
+
+
+def simulate_many(
+    jobs: Sequence[Job],
+    clients: Holders,
+    *,
+    finished: Callable[[int, Result], None] = lambda index, result: None,
+    **options: Any,
+) -> list[Result]:
+    """Run all jobs; `finished` hears of each as it ends, with its place in the list.
+
+    A run that diverges is returned with what it reached.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed; `finished` has heard of the runs that were done.
+    """
+    if jax.default_backend() == "cpu":
+        return _side_by_side(jobs, clients, finished, options)
+    results: dict[int, Result] = {}
+    for places in _alike(jobs):
+        runs = [(jobs[i].algorithm, jobs[i].seed) for i in places]
+        first = jobs[places[0]]
+        if len(runs) == 1 or first.resume is not None:
+            made = [_one(jobs[i], clients, options, Silent()) for i in places]
+        else:
+            made = simulate_together(runs, first.problem, clients, **options)
+        for i, result in zip(places, made, strict=True):
+            results[i] = result
+            finished(i, result)
+    return [results[i] for i in range(len(jobs))]
+
+
+def _side_by_side(
+    jobs: Sequence[Job], clients: Holders, finished: Callable, options: dict[str, Any]
+) -> list[Result]:
+    results: dict[int, Result] = {}
+    stop = threading.Event()
+
+    def run(i: int) -> None:
+        if not stop.is_set():
+            results[i] = _one(jobs[i], clients, options, _Stoppable(stop))
+            finished(i, results[i])
+
+    groups = list(_alike(jobs))
+    for places in groups:
+        run(places[0])  # alone, so that the others find the program compiled
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        waiting = [pool.submit(run, i) for places in groups for i in places[1:]]
+        try:
+            for task in waiting:
+                task.result()
+        except BaseException:
+            stop.set()  # the others end at their next block, or do not begin
+            raise
+    return [results[i] for i in range(len(jobs))]
+
+
+def _one(job: Job, clients: Holders, options: dict[str, Any], progress: Silent) -> Result:
+    try:
+        result = simulate(
+            job.algorithm,
+            job.problem,
+            clients,
+            seed=job.seed,
+            resume=job.resume,
+            progress=progress,
+            **options,
+        )
+    except DivergedError as error:
+        return error.result
+    if result.status == "interrupted":  # one run keeps what it has; a sweep is to end
+        raise KeyboardInterrupt
+    return result
+
+
+def _alike(jobs: Sequence[Job]) -> Iterator[list[int]]:
+    """The places of jobs that one compiled program serves."""
+    groups: dict[Any, list[int]] = {}
+    for i, job in enumerate(jobs):
+        kind = (jax.tree.structure(job.algorithm), jax.tree.structure(job.problem))
+        groups.setdefault(kind, []).append(i)
+    return iter(groups.values())
+
+
+class _Stoppable(Silent):
+    """Ends a run at its next block once everyone is to stop."""
+
+    def __init__(self, stop: threading.Event):
+        self.stop = stop
+
+    def advance(self, round: int, rate: float) -> None:
+        """Pass the Ctrl-C that only the main thread hears on to this one."""
+        if self.stop.is_set():
+            raise KeyboardInterrupt

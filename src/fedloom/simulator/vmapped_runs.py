@@ -1,0 +1,85 @@
+"""Several runs that differ in real-valued parameters and seeds, as one more axis of one program.
+
+An accelerator computes them all in about the time of one. The first rounds and the evaluations are
+those of `simulate`, run by run.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from fedloom.data.parties import Holders
+from fedloom.measuring.result import Result
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+from fedloom.rounds import program
+from fedloom.rounds.compiling import compiled
+from fedloom.rounds.mapping import Plan
+from fedloom.simulator.simulation import Simulation
+
+Tree = Any
+
+
+def simulate_together(
+    runs: Sequence[tuple[Algorithm, int]],
+    problem: Problem,
+    clients: Holders,
+    *,
+    rounds: int = 100,
+    batch_size: int | None = 32,
+    eval_every: int = 10,
+    metrics: Sequence[str] | None = None,
+    precision: str = "float32",
+    optimum: Any = None,
+    deterministic: bool = True,
+) -> list[Result]:
+    """The results of runs given as pairs of a method and a seed; a diverged one ends early."""
+    with jax.enable_x64(precision == "float64"):
+        algorithm, seed = runs[0]
+        first = Simulation(
+            algorithm, problem, clients, batch_size, seed, metrics, precision, 1, deterministic
+        )
+        first.know(optimum)
+        all_runs = [first, *(first.sibling(*run) for run in runs[1:])]
+        for run in all_runs:
+            run.start(None, rounds, eval_every)
+        advance = compiled(_advance, "plan", deterministic=deterministic)
+        for done in range(0, rounds, eval_every):
+            stop = min(rounds, done + eval_every)
+            outcome = advance(
+                _stack([run.algorithm for run in all_runs]),
+                first.federation,
+                _stack([run.state.hub for run in all_runs]),
+                _stack([run.state.clients for run in all_runs]),
+                jnp.stack([run.root for run in all_runs]),
+                jnp.asarray(done, jnp.int32),
+                jnp.asarray(stop, jnp.int32),
+                plan=first.plan,
+            )
+            for i, run in enumerate(all_runs):
+                run.take(jax.tree.map(lambda leaf, i=i: leaf[i], outcome), stop)
+        for run in all_runs:
+            run.status = "done" if run.status == "unfinished" else run.status
+        return [run.result() for run in all_runs]
+
+
+def _advance(
+    algorithms: Algorithm,
+    federation: Any,
+    hubs: Tree,
+    clients: Tree,
+    roots: Any,
+    start: Any,
+    stop: Any,
+    plan: Plan,
+) -> program.Outcome:
+    def one(algorithm: Algorithm, hub: Tree, states: Tree, root: Any) -> program.Outcome:
+        return program.rounds(algorithm, federation, hub, states, root, start, stop, plan)
+
+    return jax.vmap(one)(algorithms, hubs, clients, roots)
+
+
+def _stack(trees: Sequence[Tree]) -> Tree:
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(x) for x in leaves]), *trees)
