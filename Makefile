@@ -31,7 +31,7 @@ damage: $(VENV)/installed  ## damaged files of every kind; ARGS="--count 200 --o
 	$(BIN)/python -m verification.damage $(ARGS)
 
 mutate: $(VENV)/installed  ## which small mistakes do tests miss? see docs/verification/mutation.md
-	$(BIN)/python -m tools.mutate algorithms operators problems engines --sample 100
+	$(BIN)/python -m tools.mutate algorithms operators problems rounds exchange measuring simulator --sample 100
 
 lint: $(VENV)/installed  ## style and types
 	$(BIN)/ruff check

@@ -29,6 +29,13 @@ from tools.trials import HERE, PACKAGE, attempts, warm_up
 
 RESULTS = HERE / "docs" / "verification" / "mutants.jsonl"
 # The laws are left out: they compile every method, and hold it to the engines, not to its paper.
+_ENGINE = [
+    "core/test_simulator.py",
+    "core/test_hub.py",
+    "core/test_wire.py",
+    "core/test_many.py",
+    "core/test_problems.py",
+]
 TESTS = {  # the longest prefix of a path counts
     "algorithms/averaging": ["papers/test_averaging.py"],
     "algorithms/composite": ["papers/test_composite.py"],
@@ -51,24 +58,16 @@ TESTS = {  # the longest prefix of a path counts
     "problems/personal": ["papers/test_personal.py"],
     "problems/saddle": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
     "problems/vertical": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
-    "engines": [
-        "core/test_simulator.py",
-        "core/test_hub.py",
-        "core/test_wire.py",
-        "core/test_many.py",
-        "core/test_problems.py",
-    ],
-    "engines/keys": ["core/test_draws.py"],
-    "engines/reference": ["core/test_reference.py"],
-    "engines/simulation": [
-        "core/test_simulator.py",
-        "core/test_many.py",
-        "preparation/test_party_files.py",
-    ],
-    "engines/secure": ["federation/test_secure.py", "federation/test_active_server.py"],
+    "rounds": _ENGINE,
+    "rounds/keys": ["core/test_draws.py"],
+    "exchange": _ENGINE,
+    "exchange/secure": ["federation/test_secure.py", "federation/test_active_server.py"],
+    "measuring": _ENGINE,
+    "measuring/reference": ["core/test_reference.py"],
+    "simulator": [*_ENGINE, "preparation/test_party_files.py"],
 }
-# Processes and networks need tests of minutes; catalogues hold data.
-_NOT_MUTATED = ("engines/flare/", "__init__.py", "catalogue.py", "entry.py")
+# Catalogues hold data.
+_NOT_MUTATED = ("__init__.py", "catalogue.py", "entry.py")
 
 
 def chosen_mutants(targets: Sequence[str], sample: int | None, seed: int) -> list[Mutant]:

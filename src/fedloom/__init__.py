@@ -18,16 +18,17 @@ from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
 from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.federation.people.federate import federate
+from fedloom.loading import load
 from fedloom.measuring.prediction import joint_predict, save_shares
 from fedloom.measuring.reference import reference
-from fedloom.measuring.result import Result, load
+from fedloom.measuring.result import Result
 from fedloom.operators import aggregators, compressors
 from fedloom.pictures.notebook import partition_plot
 from fedloom.problems.base import Metric
 from fedloom.simulator.run import simulate
+from fedloom.version import __version__ as __version__
 from fedloom.versions import turn_off_wrong_fusion, warn_of_wrong_versions
 
-__version__ = "0.1.0"
 turn_off_wrong_fusion()
 warn_of_wrong_versions()
 

@@ -22,7 +22,7 @@ from scipy.optimize import minimize_scalar
 from fedloom.errors import ParameterError
 from fedloom.measuring.objective_value import maximum
 from fedloom.population import Federation
-from fedloom.rounds.trajectory import Trajectory
+from fedloom.simulator.trajectory import Trajectory
 
 Array = Any
 

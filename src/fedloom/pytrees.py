@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
+import numpy as np
 from jax.tree_util import GetAttrKey
 
 T = TypeVar("T")
@@ -58,3 +59,8 @@ def register(cls: Any, leaves: Sequence[str]) -> None:
         return node
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
+
+
+def to_host(tree: Any) -> Any:
+    """Device arrays as NumPy arrays."""
+    return jax.tree.map(np.asarray, tree)

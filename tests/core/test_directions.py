@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from fedloom.measuring import directions
+from fedloom import directions
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(48, 2))

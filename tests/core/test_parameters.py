@@ -11,7 +11,7 @@ from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError, ProtocolError
 from fedloom.experiments.building import MODELS, PROBLEMS, REGULARISERS
-from fedloom.experiments.settings import RunSettings
+from fedloom.experiments.options import RunSettings
 from fedloom.parameters import anything
 from fedloom.protocol import Algorithm, algorithm
 

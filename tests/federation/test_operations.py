@@ -13,6 +13,7 @@ pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
 
 import fedloom
 from federation.harness import NAMES, federation, settings
+from fedloom import version
 from fedloom.cli.main import main
 from fedloom.errors import FederationError, RefusedError
 from fedloom.federation import components
@@ -210,7 +211,7 @@ def test_versions_agree_in_their_first_two_numbers(monkeypatch):
         ("1.4.0", "2.4.0", False),
         ("0.1.0", None, False),
     ):
-        monkeypatch.setattr(fedloom, "__version__", own)
+        monkeypatch.setattr(version, "__version__", own)
         if fits:
             check_version(other, "the server")
             continue

@@ -25,7 +25,7 @@ from fedloom.algorithms.minimax.point import Point
 from fedloom.algorithms.minimax.resolvent import Resolvent
 from fedloom.diagnostics import potential, regime
 from fedloom.population import assemble
-from fedloom.rounds.trajectory import trajectory
+from fedloom.simulator.trajectory import trajectory
 
 CONVEXITY, CONCAVITY, L1 = 0.5, 1.5, 0.3
 PRIMAL, DUAL = 4, 2

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-import fedloom
+from fedloom import version
 from fedloom.cli import (
     budget,
     compare,
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="fedloom", description="Federated optimisation beyond averaging."
     )
-    top.add_argument("--version", action="version", version=f"fedloom {fedloom.__version__}")
+    top.add_argument("--version", action="version", version=f"fedloom {version.__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
     for module in _VERBS:
         module.add(verbs)

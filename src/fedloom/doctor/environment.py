@@ -10,11 +10,11 @@ from pathlib import Path
 
 import jax
 
-import fedloom
 from fedloom.cache import cache_folder
 from fedloom.data.fetch import data_folder
 from fedloom.doctor.finding import NOTE, RIGHT, WRONG, Finding
 from fedloom.pictures.labels import bytes_text
+from fedloom.version import __version__
 from fedloom.versions import KNOWN_WRONG, installed
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "polars", "scikit-learn")
@@ -42,7 +42,7 @@ def _machine() -> Iterator[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    source = f"{fedloom.__version__}, from its source"
+    source = f"{__version__}, from its source"
     yield Finding("versions", "fedloom", installed("fedloom") or source)
     for package in _PACKAGES:
         version = installed(package)

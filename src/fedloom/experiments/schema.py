@@ -6,7 +6,7 @@ from typing import Any
 from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.data import SCHEMES
 from fedloom.experiments import building
-from fedloom.experiments.settings import (
+from fedloom.experiments.options import (
     CompareSettings,
     FederationSettings,
     RunSettings,

@@ -4,13 +4,13 @@ A method's code is at every end, and both ends must mean the same by a message. 
 where their first two numbers do: 1.4.0 and 1.4.7, 0.1.0 and 0.1.3, and not 0.1.0 and 0.2.0.
 """
 
-import fedloom
+from fedloom import version
 from fedloom.errors import RefusedError
 
 
 def check_version(other: object, whose: str) -> None:
     """Refuse to run together with another version of fedloom."""
-    own = fedloom.__version__
+    own = version.__version__
     if not isinstance(other, str) or _series(other) != _series(own):
         told = f"fedloom {other}" if isinstance(other, str) else "no version of fedloom"
         raise RefusedError(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fedloom
+from fedloom import version
 from fedloom.errors import RefusedError
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import Settings, parse
@@ -99,7 +99,7 @@ def write_job(job: Job, folder: Path, sites: tuple[str, ...] | None, min_sites: 
             {
                 "id": "_server",
                 "path": SERVER_CLASS,
-                "args": {"job": job.text(), "version": fedloom.__version__},
+                "args": {"job": job.text(), "version": version.__version__},
             }
         ],
         "workflows": [

@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.errors import FederationError, ParameterError, RefusedError
-from fedloom.experiments.settings import RunSettings, Settings
+from fedloom.experiments.options import RunSettings
+from fedloom.experiments.settings import Settings
 from fedloom.parameters import (
     Rule,
     anything,

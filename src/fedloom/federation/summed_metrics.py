@@ -12,7 +12,7 @@ import numpy as np
 from fedloom.errors import UnopenedError
 from fedloom.exchange.hub import Letter
 from fedloom.exchange.secure.hub import SecureHub
-from fedloom.measuring.evaluation import Wanted
+from fedloom.measuring.wanted import Wanted
 
 MEASURE = "measure"  # what such an exchange asks for, in the place of a method
 KINDS = ("plain", "weighted")  # the sums that are taken

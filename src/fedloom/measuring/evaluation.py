@@ -13,7 +13,7 @@ iterates, all of this is taken on them too, under names such as "average_accurac
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from fedloom.errors import ParameterError
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
+from fedloom.measuring.wanted import Wanted, chosen_from
 from fedloom.population import Federation, Group
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
@@ -36,52 +37,11 @@ MAIN = ""  # the prefix of the metrics of the model that the hub hands out
 OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
 
 
-class Wanted(NamedTuple):
-    """Which metrics a run asks for; static, a part of the compiled program."""
-
-    of_clients: tuple[str, ...]
-    of_the_whole: tuple[str, ...]
-    own: tuple[tuple[str, Metric], ...]  # the user's own, as they were passed
-
-    def at(self, problem: Problem) -> dict[str, Metric]:
-        """The metrics of clients, as a problem defines them."""
-        known = {**problem.metrics(), **dict(self.own)}
-        return {name: known[name] for name in self.of_clients}
-
-
 def choose(
-    names: Sequence[str] | Mapping[str, Metric] | None,
-    problem: Problem,
-    has_optimum: bool,
-    of_the_whole: tuple[str, ...] = OF_THE_WHOLE,
+    names: Sequence[str] | Mapping[str, Metric] | None, problem: Problem, has_optimum: bool
 ) -> Wanted:
     """Check the names of metrics; None stands for the problem's own."""
-    own = tuple(names.items()) if isinstance(names, Mapping) else ()
-    for name, metric in own:
-        if not isinstance(metric, Metric):
-            raise ParameterError(
-                f"metrics must say of {name!r} which way it should go; got {metric!r}. "
-                f"Write metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}, or False."
-            )
-    known = (*problem.metrics(), *(name for name, _ in own))
-    chosen = tuple(names) if names is not None else known
-    for name in chosen:
-        if name not in (*known, *of_the_whole):
-            raise ParameterError(
-                f"metrics must be among {', '.join((*known, *of_the_whole))}; got {name!r}. "
-                f"Choose one of these, or pass one of your own: "
-                f"metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}."
-            )
-        if name in NEED_OPTIMUM and not has_optimum:
-            raise ParameterError(
-                f"metric {name!r} needs a known optimum; none was given. "
-                f"Pass optimum=..., a model or its vector."
-            )
-    return Wanted(
-        tuple(name for name in chosen if name in known),
-        tuple(name for name in chosen if name not in known),
-        own,
-    )
+    return chosen_from(names, problem, has_optimum, OF_THE_WHOLE)
 
 
 def whole_model(
@@ -264,3 +224,14 @@ def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str
     """A known solution with its objective."""
     value = compiled(objective, "plan", "dual")
     return optimum_at(vector, lambda w: value(federation, w, plan=plan, dual=dual))
+
+
+class OfClients:
+    """Measures of clients, each with rows of its own."""
+
+    choose = staticmethod(choose)
+    whole_model = staticmethod(whole_model)
+    measure = staticmethod(measure)
+    per_client = staticmethod(per_client)
+    summarise = staticmethod(summarise)
+    optimum_of = staticmethod(optimum_of)

@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.measuring import evaluation, party_scores
-from fedloom.measuring.evaluation import Wanted, auc
+from fedloom.measuring import party_scores
+from fedloom.measuring.evaluation import auc
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
+from fedloom.measuring.wanted import Wanted, chosen_from
 from fedloom.population import Federation
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
@@ -32,7 +33,7 @@ def choose(
     names: Sequence[str] | Mapping[str, Metric] | None, problem: Problem, has_optimum: bool
 ) -> Wanted:
     """Check the names of metrics; None stands for the problem's own."""
-    return evaluation.choose(names, problem, has_optimum, OF_THE_WHOLE)
+    return chosen_from(names, problem, has_optimum, OF_THE_WHOLE)
 
 
 def whole_model(
@@ -142,3 +143,14 @@ def _scores(federation: Federation, own: Sequence[Array], *, test: bool) -> Arra
 def _join(federation: Federation, own: Sequence[Array]) -> Array:
     fed: Any = federation.fed
     return jnp.concatenate([own[i] for i in fed.order])
+
+
+class OfParties:
+    """Measures of parties, which hold other columns of the same rows."""
+
+    choose = staticmethod(choose)
+    whole_model = staticmethod(whole_model)
+    measure = staticmethod(measure)
+    per_client = staticmethod(per_client)
+    summarise = staticmethod(summarise)
+    optimum_of = staticmethod(optimum_of)

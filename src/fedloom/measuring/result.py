@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from fedloom import checksums
+from fedloom import checksums, directions
 from fedloom.data import frames
 from fedloom.errors import DataError, MissingDataError
 from fedloom.exchange import wire
 from fedloom.files import write_bytes, write_folder
-from fedloom.measuring import directions
+from fedloom.pictures import curves, labels, notebook
+from fedloom.pictures.picture import Picture
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from fedloom.pictures.picture import Picture
 
 Tree = Any
 _FORMAT = 1
@@ -29,13 +28,6 @@ _FILES = (
 )
 _MORE = ("holdings.parquet",)  # where it is known who holds what
 _ABOUT = "result.json"  # all that is no array or table, and the digests of the files beside it
-AXES = {  # what metrics may be drawn against
-    "round": "round",
-    "bytes": "bytes sent, both ways",
-    "bytes_up": "bytes sent by clients",
-    "bytes_down": "bytes sent by the hub",
-    "seconds": "seconds",
-}
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -92,27 +84,19 @@ class Result:
 
     def plot(
         self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
-    ) -> "Picture":
+    ) -> Picture:
         """Curves of metrics, by default the main one, against "round", "bytes" or "seconds"."""
-        from fedloom.pictures import curves, labels
-
         chosen = metrics or tuple(labels.metrics(self.final)[:1])
         name = self.about["algorithm"].split("(")[0]
         return curves.draw({name: self}, metrics=chosen, against=against, log=log, title=title)
 
     def __repr__(self) -> str:
-        from fedloom.pictures import notebook
-
         return f"<Result: {notebook.caption(self)}>"
 
     def __rich__(self) -> Any:
-        from fedloom.pictures import notebook
-
         return notebook.rich_table(notebook.metric_rows(self), notebook.caption(self))
 
     def _repr_html_(self) -> str:
-        from fedloom.pictures import notebook
-
         return notebook.html_table(notebook.metric_rows(self), notebook.caption(self))
 
     def save(self, path: str | Path) -> None:
@@ -145,20 +129,9 @@ class Result:
         checksums.write_json(folder / _ABOUT, about, shared=True)
 
 
-def load(path: str | Path) -> Any:
-    """Read a saved result, or the file of a packed model (`fl.deploy.Deployed`).
-
-    The states of a result come back with the same fields, without their classes.
-    """
+def load(path: str | Path) -> Result:
+    """Read a saved result; the states have the same fields as before, without their classes."""
     folder = Path(path)
-    if folder.is_file():
-        from fedloom.deploy.deployed import load as load_model
-
-        return load_model(folder)
-    return _load_result(folder)
-
-
-def _load_result(folder: Path) -> Result:
     file = folder / _ABOUT
     try:
         about = checksums.read_json(file)
@@ -231,8 +204,3 @@ def _below(arrays: dict[str, np.ndarray], head: str, namespaces: bool) -> Any:
         if name.startswith(f"{head}/")
     }
     return nested(inner, namespaces=namespaces)
-
-
-def to_host(tree: Tree) -> Tree:
-    """Device arrays as NumPy arrays."""
-    return jax.tree.map(np.asarray, tree)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from fedloom.hints import needs
-from fedloom.measuring.result import AXES, Result
 from fedloom.pictures import labels
+from fedloom.pictures.labels import AXES
 from fedloom.pictures.picture import Picture
+from fedloom.pictures.shown import Shown
 
 # Okabe and Ito's palette: told apart by colour-blind readers, and in grey by the line styles.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -17,7 +18,7 @@ STYLES = ("-", "--", "-.", ":")
 
 
 def curves(
-    results: Mapping[str, Result | Sequence[Result]],
+    results: Mapping[str, Shown | Sequence[Shown]],
     path: str | Path,
     *,
     metrics: tuple[str, ...],
@@ -30,7 +31,7 @@ def curves(
 
 
 def draw(
-    results: Mapping[str, Result | Sequence[Result]],
+    results: Mapping[str, Shown | Sequence[Shown]],
     *,
     metrics: Sequence[str],
     against: str = "round",
@@ -49,7 +50,7 @@ def draw(
     panels = figure.subplots(1, len(metrics), squeeze=False)[0]
     for panel, metric in zip(panels, metrics, strict=True):
         for i, (name, runs) in enumerate(results.items()):
-            x, y = _series([runs] if isinstance(runs, Result) else runs, metric, against)
+            x, y = _series(runs if isinstance(runs, Sequence) else [runs], metric, against)
             if not len(x):
                 continue  # this method was not measured so
             style = {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
@@ -67,7 +68,7 @@ def draw(
     return Picture(figure)
 
 
-def _series(runs: Sequence[Result], metric: str, against: str) -> tuple[np.ndarray, np.ndarray]:
+def _series(runs: Sequence[Shown], metric: str, against: str) -> tuple[np.ndarray, np.ndarray]:
     """Where the runs were evaluated, and their metrics there; a run that ended early cuts all."""
     rows = list(zip(*([r for r in run.rows if metric in r] for run in runs), strict=False))
     x = np.array([np.mean([_cost(row, against) for row in at]) for at in rows])

@@ -3,6 +3,13 @@
 import math
 from collections.abc import Iterable
 
+AXES = {  # what metrics may be drawn against
+    "round": "round",
+    "bytes": "bytes sent, both ways",
+    "bytes_up": "bytes sent by clients",
+    "bytes_down": "bytes sent by the hub",
+    "seconds": "seconds",
+}
 COSTS = ("round", "bytes_up", "bytes_down", "seconds", "sites")  # what a run took
 LOGARITHMIC = ("gap", "relative_gap", "residual", "distance", "optimality")  # 0 is the solution
 _PARTS = {

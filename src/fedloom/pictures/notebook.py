@@ -6,10 +6,10 @@ from typing import Any
 
 from fedloom.data import holdings
 from fedloom.data.clients import Clients
-from fedloom.measuring.directions import base
-from fedloom.measuring.result import Result
+from fedloom.directions import base
 from fedloom.pictures import labels
 from fedloom.pictures.picture import Picture
+from fedloom.pictures.shown import Shown
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -19,7 +19,7 @@ def partition_plot(clients: Clients) -> Picture:
     return Picture(holdings.draw(clients))
 
 
-def metric_rows(result: Result) -> list[dict[str, Any]]:
+def metric_rows(result: Shown) -> list[dict[str, Any]]:
     """A row for each metric at the end of a run: over all clients, and how it is spread."""
     final = result.final
     parts = {"mean": "", "worst client": "_worst", "worst tenth": "_worst10",
@@ -32,7 +32,7 @@ def metric_rows(result: Result) -> list[dict[str, Any]]:
     ]
 
 
-def caption(result: Result) -> str:
+def caption(result: Shown) -> str:
     """What a run was, in a line."""
     method = result.about["algorithm"].split("(")[0]
     final = result.final

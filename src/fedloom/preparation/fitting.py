@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,43 +16,29 @@ from fedloom.preparation.proposals import Schema, agree, propose
 from fedloom.preparation.statistics import Moments, Statistics
 from fedloom.preparation.tables import Reading, SiteTable
 from fedloom.protocol import Algorithm
+from fedloom.rounds.once import Played, play_once
 from fedloom.rows import Rows
-from fedloom.simulator.run import simulate
 
 UNKNOWN = "unknown words in test rows"
-
-
-class Played(NamedTuple):
-    """What one round of a method left."""
-
-    hub: Any
-    info: Any
-    bytes_up: int
-    bytes_down: int
 
 
 Engine = Callable[[Algorithm, Clients], Played]
 
 
-def simulated(algorithm: Algorithm, clients: Clients) -> Played:
-    """One round in the simulator, in double precision."""
-    result = simulate(
-        algorithm, TableProblem(), clients, rounds=1, batch_size=None, metrics=(),
-        precision="float64", devices=1, progress=False,
-    )  # fmt: skip
-    final = result.final
-    return Played(
-        result.state.hub, result.info[-1], int(final["bytes_up"]), int(final["bytes_down"])
-    )
+def played_here(algorithm: Algorithm, clients: Clients) -> Played:
+    """One round on this machine."""
+    return play_once(algorithm, TableProblem(), clients)
 
 
-def prepare(sites: Sequence[SiteTable], reading: Reading, *, engine: Engine = simulated) -> Clients:
+def prepare(
+    sites: Sequence[SiteTable], reading: Reading, *, engine: Engine = played_here
+) -> Clients:
     """Clients with encoded rows; how they were encoded is in `clients.preparation`.
 
     Args:
         sites: The tables; each is looked at by itself only.
         reading: How they are read.
-        engine: How a round is played: `simulated`, or by an engine of your own.
+        engine: How a round is played: `played_here`, or by an engine of your own.
     """
     by_source = {site.source: propose(site, reading) for site in sites}
     texts = gathering.as_clients(by_source)

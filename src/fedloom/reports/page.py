@@ -12,7 +12,7 @@ from datetime import datetime
 from importlib import resources
 from pathlib import Path
 
-import fedloom
+from fedloom import version
 from fedloom.files import write_text
 from fedloom.hints import needs
 from fedloom.pictures.curves import COLOURS
@@ -46,7 +46,7 @@ def render(studies: list[Study], *, title: str = "") -> str:
         },
         versions=_versions(studies),
         made=f"{datetime.now():%Y-%m-%d %H:%M}",
-        version=fedloom.__version__,
+        version=version.__version__,
         style=_asset("page.css"),
         script=script,
         # A browser runs an inline script only if the policy names its hash.

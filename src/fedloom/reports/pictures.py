@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedloom.measuring.directions import base
+from fedloom.directions import base
 from fedloom.pictures import labels
 from fedloom.pictures.curves import curves
 from fedloom.reports.reading import Study

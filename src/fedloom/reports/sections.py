@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedloom.measuring.directions import base
+from fedloom.directions import base
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
 from fedloom.reports.reading import Study

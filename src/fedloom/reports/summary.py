@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedloom.measuring.directions import base
+from fedloom.directions import base
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
 from fedloom.reports.reading import Study

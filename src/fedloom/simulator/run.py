@@ -13,6 +13,7 @@ from fedloom.protocol import Algorithm
 from fedloom.simulator.devices import keep_compiled_programs
 from fedloom.simulator.progress import Progress, progress_for
 from fedloom.simulator.simulation import Simulation
+from fedloom.simulator.task import Task
 
 
 def simulate(
@@ -80,30 +81,37 @@ def simulate(
     check("simulate", "checkpoint_seconds", checkpoint_seconds, at_least_zero)
     keep_compiled_programs()
     with jax.enable_x64(precision == "float64"):
-        run = Simulation(
+        task = Task(
             algorithm,
             problem,
             clients,
-            batch_size,
-            seed,
-            metrics,
-            precision,
-            devices,
-            deterministic,
+            batch_size=batch_size,
+            metrics=metrics,
+            precision=precision,
+            optimum=optimum,
+            devices=devices,
+            deterministic=deterministic,
         )
-        run.on_evaluation = on_evaluation
-        run.know(optimum)
-        run.start(resume, rounds, eval_every)
-        run.watch(checkpoint, checkpoint_seconds)
+        run = Simulation(
+            task,
+            algorithm,
+            seed,
+            rounds=rounds,
+            eval_every=eval_every,
+            resume=resume,
+            on_evaluation=on_evaluation,
+            checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
+        )
         bar = progress_for(
             progress,
             type(algorithm).__name__,
             done=run.state.round,
             total=rounds,
-            metric=(*run.wanted.of_clients, *run.wanted.of_the_whole, "")[0],
+            metric=(*task.wanted.of_clients, *task.wanted.of_the_whole, "")[0],
         )
         try:
-            run.until(rounds, eval_every, bar)
+            run.run(bar)
         finally:
             bar.close()
         return run.result()

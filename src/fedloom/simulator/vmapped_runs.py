@@ -18,6 +18,7 @@ from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan
 from fedloom.simulator.simulation import Simulation
+from fedloom.simulator.task import Task
 
 Tree = Any
 
@@ -37,26 +38,33 @@ def simulate_together(
 ) -> list[Result]:
     """The results of runs given as pairs of a method and a seed; a diverged one ends early."""
     with jax.enable_x64(precision == "float64"):
-        algorithm, seed = runs[0]
-        first = Simulation(
-            algorithm, problem, clients, batch_size, seed, metrics, precision, 1, deterministic
+        task = Task(
+            runs[0][0],
+            problem,
+            clients,
+            batch_size=batch_size,
+            metrics=metrics,
+            precision=precision,
+            optimum=optimum,
+            devices=1,
+            deterministic=deterministic,
         )
-        first.know(optimum)
-        all_runs = [first, *(first.sibling(*run) for run in runs[1:])]
-        for run in all_runs:
-            run.start(None, rounds, eval_every)
+        all_runs = [
+            Simulation(task, algorithm, seed, rounds=rounds, eval_every=eval_every)
+            for algorithm, seed in runs
+        ]
         advance = compiled(_advance, "plan", deterministic=deterministic)
         for done in range(0, rounds, eval_every):
             stop = min(rounds, done + eval_every)
             outcome = advance(
                 _stack([run.algorithm for run in all_runs]),
-                first.federation,
+                task.federation,
                 _stack([run.state.hub for run in all_runs]),
                 _stack([run.state.clients for run in all_runs]),
                 jnp.stack([run.root for run in all_runs]),
                 jnp.asarray(done, jnp.int32),
                 jnp.asarray(stop, jnp.int32),
-                plan=first.plan,
+                plan=task.plan,
             )
             for i, run in enumerate(all_runs):
                 run.take(jax.tree.map(lambda leaf, i=i: leaf[i], outcome), stop)

@@ -27,7 +27,7 @@ from fedloom.algorithms.vertical import references, scaling
 from fedloom.algorithms.vertical.references import UP, ReferenceHub, ReferenceParty, common_key
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
-from fedloom.operators.compressors import PER_CENT, RandK, Sample
+from fedloom.operators.compressors.sparse import PER_CENT, RandK, Sample
 from fedloom.parameters import flag, param
 from fedloom.protocol import Round, algorithm, ask
 

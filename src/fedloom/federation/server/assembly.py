@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import fedloom
+from fedloom import version
 from fedloom.errors import FederationError, WireError
 from fedloom.federation.job import Job
 from fedloom.federation.server import claims
@@ -109,7 +109,7 @@ class Assembly:
 
     def _hello(self, name: str) -> tuple[str, Facts, bytes]:
         among = {"name": name, "sites": len(self.sites.calls)}  # the same whenever it is said
-        facts = {"version": fedloom.__version__, **among, **self.job._asdict()}
+        facts = {"version": version.__version__, **among, **self.job._asdict()}
         return "hello", facts, b""
 
     def _introduction(self, name: str) -> tuple[str, Facts, bytes]:

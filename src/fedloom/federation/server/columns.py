@@ -29,7 +29,7 @@ from fedloom.federation.server import claims
 from fedloom.federation.server.sites import SiteError, Sites, about_states
 from fedloom.federation.site.columns import joining_of
 from fedloom.measuring import joint_evaluation, party_scores
-from fedloom.measuring.evaluation import Wanted
+from fedloom.measuring.wanted import Wanted
 from fedloom.preparation.joining import labels_of
 
 Tree = Any

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom import directions
 from fedloom.algorithms.wrappers.private import sealed
 from fedloom.data import holdings
 from fedloom.errors import FederationError
@@ -32,11 +33,12 @@ from fedloom.federation.server.columns import AllColumns
 from fedloom.federation.server.rows import AllRows
 from fedloom.federation.server.sites import PAUSE_SECONDS, STRIKES, Call, Sites, TooFewError
 from fedloom.federation.server.tables import AllTables
-from fedloom.measuring import directions, privacy_ledger
-from fedloom.measuring.result import Result, to_host
+from fedloom.measuring import privacy_ledger
+from fedloom.measuring.result import Result
 from fedloom.population import know
+from fedloom.pytrees import to_host
+from fedloom.rounds.fit import check_fit
 from fedloom.rounds.program import State
-from fedloom.simulator.simulation import check_fit
 
 Tree = Any
 Facts = dict[str, Any]

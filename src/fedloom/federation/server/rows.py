@@ -20,7 +20,7 @@ from fedloom.federation.server.claims import UnfitError
 from fedloom.federation.server.sites import SiteError, Sites, about_states
 from fedloom.federation.summed_metrics import OBJECTIVE
 from fedloom.measuring import evaluation
-from fedloom.measuring.evaluation import Wanted
+from fedloom.measuring.wanted import Wanted
 from fedloom.population import know
 
 Tree = Any

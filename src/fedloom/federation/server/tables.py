@@ -29,12 +29,12 @@ from fedloom.federation.server.claims import UnfitError, check_alike
 from fedloom.federation.server.rows import AllRows
 from fedloom.federation.server.sites import SiteError, Sites
 from fedloom.federation.site.table import as_facts, bare_tables, files_of
-from fedloom.measuring.result import to_host
 from fedloom.population import know
 from fedloom.preparation import Preparation, fitting
 from fedloom.preparation.own_rows import TableProblem
 from fedloom.preparation.proposals import Schema, agree
 from fedloom.preparation.tables import EMPTY, NUMBER, WORD, Reading
+from fedloom.pytrees import to_host
 
 Facts = dict[str, Any]
 

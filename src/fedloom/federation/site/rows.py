@@ -21,10 +21,10 @@ from fedloom.federation.policy import Policy
 from fedloom.federation.roster import Roster, check_own
 from fedloom.federation.site import small_counts
 from fedloom.measuring import evaluation
-from fedloom.measuring.evaluation import Wanted
-from fedloom.measuring.result import to_host
+from fedloom.measuring.wanted import Wanted
 from fedloom.population import Federation, Group
 from fedloom.protocol import Algorithm
+from fedloom.pytrees import to_host
 from fedloom.rounds.mapping import Plan
 from fedloom.rows import Rows
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.data.clients import Clients
-from fedloom.measuring.result import to_host
 from fedloom.population import Federation, assemble
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.pytrees import to_host
 from fedloom.rounds import keys, program
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan

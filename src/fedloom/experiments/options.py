@@ -1,0 +1,105 @@
+"""What a settings file may say of a run, a comparison, a sweep and a federation."""
+
+from typing import Any
+
+from fedloom.experiments.tracking import TRACKERS
+from fedloom.parameters import (
+    Rule,
+    anything,
+    at_least,
+    at_least_zero,
+    between,
+    flag,
+    one_of,
+    param,
+    parametrised,
+    positive,
+)
+from fedloom.pictures.labels import AXES
+
+_batch_rule = Rule(
+    lambda v: v == "full" or at_least(1).holds(v), 'a whole number >= 1, or "full"', 32
+)
+_log_rule = Rule(
+    lambda v: isinstance(v, list | tuple) and all(name in TRACKERS for name in v),
+    f"a list with names among {', '.join(TRACKERS)}",
+    (),
+    {"type": "array", "items": {"enum": list(TRACKERS)}},
+)
+
+
+@parametrised
+class RunSettings:
+    """How long a run goes on, and what is looked at."""
+
+    rounds: int = param(at_least(1), "number of rounds", default=100)
+    batch_size: int | str = param(_batch_rule, "rows in a stochastic gradient", default=32)
+    seed: int = param(at_least(0), "seed of all draws of the run", default=0)
+    eval_every: int = param(at_least(1), "rounds between two evaluations", default=10)
+    metrics: tuple[str, ...] | None = param(
+        anything, "names of metrics; none: the problem's own", default=None
+    )
+    precision: str = param(one_of("float32", "float64"), "of all numbers", default="float32")
+    deterministic: bool = param(
+        flag, "whether a GPU gives the same bits whenever it compiles, at some speed", default=True
+    )
+    checkpoint_seconds: float = param(
+        at_least_zero, "time between two checkpoints, if rounds are not longer", default=10.0
+    )
+    log: tuple[str, ...] = param(_log_rule, "trackers that get every evaluation", default=())
+
+    def options(self) -> dict[str, Any]:
+        """The keyword arguments of `simulate`."""
+        names = (
+            *("rounds", "seed", "eval_every", "metrics", "precision"),
+            *("deterministic", "checkpoint_seconds"),
+        )
+        batch_size = None if self.batch_size == "full" else self.batch_size
+        return {name: getattr(self, name) for name in names} | {"batch_size": batch_size}
+
+
+@parametrised
+class CompareSettings:
+    """How methods are compared."""
+
+    seeds: int = param(at_least(1), "number of seeds, from the run's own on", default=1)
+    metric: str | None = param(anything, "what is compared; none: the main metric", default=None)
+    target: float | None = param(anything, "a value whose first round is reported", default=None)
+    log: bool = param(flag, "whether the picture's vertical axis is logarithmic", default=False)
+    against: str = param(one_of(*AXES), "the picture's horizontal axis", default="round")
+    title: str = param(anything, "title of the picture", default="")
+
+
+@parametrised
+class SweepSettings:
+    """How settings are searched for."""
+
+    metric: str | None = param(anything, "what is judged; none: the main metric", default=None)
+    validation: float = param(
+        between(0, 1), "share of the training rows held out for judging", default=0.2
+    )
+    search: str = param(one_of("grid", "random"), "all combinations, or draws", default="grid")
+    trials: int = param(at_least(1), "number of draws of a random search", default=20)
+    search_seed: int = param(at_least(0), "seed of draws and held-out rows", default=0)
+    halving: bool = param(flag, "whether hopeless settings are stopped early", default=False)
+
+
+@parametrised
+class FederationSettings:
+    """How a run over real sites is led."""
+
+    sites: tuple[str, ...] | None = param(
+        anything, "names of the sites; none: all that are connected", default=None
+    )
+    min_sites: int | None = param(
+        at_least(1).or_none("all of them"),
+        "sites with fewer of which the run pauses",
+        default=None,
+    )
+    timeout: float = param(positive, "seconds after which a silent site is left out", default=120.0)
+    fresh_if_stale: bool = param(
+        flag, "whether a site that lost its state may start afresh", default=False
+    )
+    secure_aggregation: bool = param(
+        flag, "whether the hub learns sums of replies only", default=False
+    )

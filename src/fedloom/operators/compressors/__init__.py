@@ -1,0 +1,18 @@
+"""Compressors: how a vector becomes fewer bytes, and a vector again at the other end."""
+
+from fedloom.operators.compressors.base import Biased, Compressor, Identity, Unbiased
+from fedloom.operators.compressors.low_rank import LowRank
+from fedloom.operators.compressors.rounding import Natural, RandomRounding
+from fedloom.operators.compressors.sparse import RandK, TopK
+
+__all__ = [
+    "Biased",
+    "Compressor",
+    "Identity",
+    "LowRank",
+    "Natural",
+    "RandK",
+    "RandomRounding",
+    "TopK",
+    "Unbiased",
+]

@@ -1,0 +1,28 @@
+"""What of a result is drawn and told."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+
+class Shown(Protocol):
+    """A run as pictures and tables need it; `Result` is one."""
+
+    @property
+    def rows(self) -> Sequence[Mapping[str, float]]:
+        """One for each evaluation."""
+
+    @property
+    def final(self) -> Mapping[str, float]:
+        """The last of them."""
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """Method, problem, seed, ..."""
+
+    @property
+    def client_names(self) -> Sequence[str]:
+        """Who took part."""
+
+    @property
+    def status(self) -> str:
+        """How it ended."""

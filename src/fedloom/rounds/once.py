@@ -1,0 +1,43 @@
+"""A single round: what a method makes of clients that it is shown once."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.population import Federation, assemble
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+from fedloom.pytrees import to_host
+from fedloom.rounds import keys, program
+from fedloom.rounds.compiling import reproducible
+from fedloom.rounds.mapping import Plan
+
+_PLAN = Plan(None, None)
+
+
+class Played(NamedTuple):
+    """What the round left."""
+
+    hub: Any
+    info: Any
+    bytes_up: int
+    bytes_down: int
+
+
+def play_once(algorithm: Algorithm, problem: Problem, clients: Clients) -> Played:
+    """The first round of a method, in double precision, over all rows of the clients."""
+    with jax.enable_x64(True):
+        federation = assemble(problem, clients, None, "float64")
+        hub, info, traffic = to_host(_play(algorithm, federation, keys.root(0)))
+        down, up, messages = (np.asarray(entry, np.int64) for entry in traffic)
+        return Played(hub, info, int(up @ messages), int(down @ messages))
+
+
+@reproducible()
+def _play(algorithm: Algorithm, federation: Federation, root: Any) -> Any:
+    hub, clients, _ = program.opening(algorithm, federation, root, _PLAN)
+    steps = algorithm.round(hub, federation.fed, keys.hub(root, 1))
+    hub, _, info, traffic = program.drive(steps, algorithm, federation, clients, root, 1, _PLAN)
+    return hub, info, traffic

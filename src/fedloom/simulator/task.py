@@ -1,0 +1,97 @@
+"""What runs on one problem over the same clients share: rows in place, programs, metrics."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedloom.data.parties import Holders, Parties
+from fedloom.errors import ParameterError
+from fedloom.measuring.evaluation import OfClients
+from fedloom.measuring.joint_evaluation import OfParties
+from fedloom.measuring.measures import Measures
+from fedloom.measuring.optimum import TO_A_POINT, Optimum
+from fedloom.measuring.reference import Reference
+from fedloom.population import assemble
+from fedloom.problems.base import Metric, Problem
+from fedloom.protocol import Algorithm
+from fedloom.rounds import program
+from fedloom.rounds.compiling import compiled
+from fedloom.rounds.fit import check_fit
+from fedloom.simulator.devices import SMALL_MODEL, place, plan_for
+
+
+class Task:
+    """What is simulated, ready to run; methods that differ in numbers only share one."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        problem: Problem,
+        clients: Holders,
+        *,
+        batch_size: int | None,
+        metrics: Sequence[str] | Mapping[str, Metric] | None,
+        precision: str,
+        optimum: Any,
+        devices: int | None,
+        deterministic: bool,
+    ):
+        check_fit(algorithm, problem)
+        self.clients = clients
+        self.metrics = metrics
+        federation = assemble(problem, clients, batch_size, precision)
+        self.plan = plan_for(federation, devices)
+        self.federation = place(federation, self.plan)
+        small = federation.fed.layout.size < SMALL_MODEL
+        how = {"small_steps": small, "deterministic": deterministic}
+        self.rounds = compiled(program.rounds, "plan", **how)
+        self.opening = compiled(program.opening, "plan", **how)
+        # Parties have a model only together, so its metrics are taken together.
+        self.measures: Measures = OfParties() if isinstance(clients, Parties) else OfClients()
+        self.measure = compiled(
+            self.measures.measure, "plan", "wanted", deterministic=deterministic
+        )
+        self.wanted = self.measures.choose(metrics, problem, optimum is not None)
+        self.about: dict[str, Any] = {
+            "problem": repr(problem),
+            "clients": len(clients),
+            "batch_size": batch_size,
+            "precision": precision,
+            "deterministic": deterministic,
+        }
+        if problem.kind == "saddle":
+            self.about["dual"] = algorithm.dual
+        if isinstance(clients, Parties) and clients.alignment is not None:
+            self.about["alignment"] = clients.alignment
+        preparation = getattr(clients, "preparation", None)
+        if preparation is not None:
+            self.about["preparation"] = preparation.as_dict()
+        self.optimum = None if optimum is None else self._known(optimum, algorithm.dual)
+
+    def _known(self, optimum: Any, dual: str) -> Optimum:
+        """A solution, from `fl.reference`, a model, or its vector."""
+        layout = self.federation.fed.layout
+        if isinstance(optimum, Reference):
+            self._warn_if_not_unique(optimum)
+            optimum = optimum.vector
+        vector = optimum if np.ndim(optimum) == 1 else layout.ravel(optimum)
+        if np.shape(vector) != (layout.size,):
+            raise ParameterError(
+                f"optimum must be a model or a vector of {layout.size} numbers; got shape "
+                f"{np.shape(vector)}. Pass the solution of the same problem on the same clients."
+            )
+        known = self.measures.optimum_of(self.federation, np.asarray(vector), self.plan, dual)
+        known.check(self.wanted.of_the_whole)
+        return known
+
+    def _warn_if_not_unique(self, found: Reference) -> None:
+        misleading = [name for name in TO_A_POINT if name in self.wanted.of_the_whole]
+        if misleading and not found.unique:
+            self.about["optimum"] = "not unique"
+            warnings.warn(
+                f"the solution of this problem is not unique, so {' and '.join(misleading)} are "
+                f"those to one of many solutions. Use 'gap', or add l2 to the problem.",
+                stacklevel=5,
+            )

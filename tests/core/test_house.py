@@ -1,0 +1,60 @@
+"""The house: which room may know of which, what is exported, and how large a file may grow."""
+
+import ast
+from pathlib import Path
+
+import fedloom as fl
+from fedloom.algorithms.catalogue import CATALOGUE
+
+PACKAGE = Path(fl.__file__).parent
+STOREYS = (  # a room knows of those in its own storey and below
+    "errors version versions files hints checksums cache draws pytrees parameters layout rows",
+    "protocol cohorts local objective saddle_objective party operators",
+    "models problems",
+    "directions data",
+    "population",
+    "algorithms",
+    "rounds",
+    "exchange",
+    "pictures",
+    "measuring",
+    "simulator",
+    "preparation deploy diagnostics",
+    "loading experiments",
+    "reports sklearn federation doctor",
+    "cli",
+)
+LEVEL = {room: level for level, rooms in enumerate(STOREYS) for room in rooms.split()}
+
+
+def sources():
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+
+
+def rooms_known_to(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "fedloom":
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fedloom."):
+            yield node.module.split(".")[1]
+        elif isinstance(node, ast.Import):
+            yield from ("cli" for name in node.names if name.name.split(".")[0] == "fedloom")
+
+
+def test_imports_point_downwards():
+    wrong = []
+    for path in sources():
+        own = path.relative_to(PACKAGE).with_suffix("").parts[0]
+        known = rooms_known_to(path)
+        wrong += [f"{path.name} of {own}: {room}" for room in known if LEVEL[room] > LEVEL[own]]
+    assert not wrong
+
+
+def test_every_public_name_is_there_and_every_method_is_exported():
+    assert all(hasattr(fl, name) for name in fl.__all__)
+    assert all(getattr(fl.algorithms, e.name) is e.cls for e in CATALOGUE.values())
+
+
+def test_no_file_outgrows_its_idea():
+    lengths = {path.name: len(path.read_text().splitlines()) for path in sources()}
+    assert {name: length for name, length in lengths.items() if length > 300} == {}
