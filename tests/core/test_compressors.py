@@ -58,6 +58,7 @@ def test_topk_keeps_the_largest():
     ties = np.array([1.0, -2.0, 2.0, 0.0, -2.0, 3.0, 2.0, 0.0], np.float32)
     np.testing.assert_array_equal(TopK(50).compress(ties, None).places, [1, 2, 4, 5])
     np.testing.assert_array_equal(TopK(25).compress(np.zeros(8), None).places, [0, 1])
+    assert len(TopK(50).compress(np.ones(1000), None).places) == 500
     late = np.array([2.0, -2.0, 2.0, 3.0], np.float32)  # no tie takes the place of a larger one
     np.testing.assert_array_equal(TopK(50).compress(late, None).places, [0, 3])
 
@@ -134,6 +135,10 @@ def test_any_compressor_wraps_a_horizontal_method_on_both_engines(double):
     clients, problem = fl.data.from_arrays(rows), fl.problems.Logistic(l2=0.1)
     plain = FedAvg(lr=0.2, local_steps=2)
     options = {"rounds": 3, "batch_size": None, "precision": "float64"}
+    pairs = fl.algorithms.Scaffold(lr=0.2, local_steps=2)  # its replies are two vectors each
+    apart = fl.simulate(pairs, problem, clients, **options)
+    joint = fl.simulate(Compressed(pairs, Identity()), problem, clients, **options)
+    np.testing.assert_array_equal(apart.model, joint.model)
     whole = fl.simulate(plain, problem, clients, **options)
     same = fl.simulate(Compressed(plain, Identity()), problem, clients, **options)
     np.testing.assert_array_equal(whole.model, same.model)

@@ -227,7 +227,7 @@ def spoilt(line, rounds=lambda round: True):
 
 
 def test_a_run_to_which_too_few_contribute_does_not_end_well(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedloom.federation.server.conductor.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("fedloom.federation.server.course.PAUSE_SECONDS", 0)
     conductor, wires = federation(tmp_path, settings(algorithm=FEDAVG))
     for line in wires.values():
         spoilt(line)

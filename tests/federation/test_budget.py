@@ -66,7 +66,7 @@ def test_a_private_method_shows_the_same_epsilon_as_in_a_simulation(tmp_path):
 
 
 def test_a_site_answers_nothing_once_its_budget_is_spent(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedloom.federation.server.conductor.PAUSE_SECONDS", 0)
+    monkeypatch.setattr("fedloom.federation.server.course.PAUSE_SECONDS", 0)
     enough = gaussian_epsilon({20.0: 5}, 1e-5)
     policy = {**QUIET, "epsilon": enough + 1e-6}
     conductor, wires = federation(tmp_path, chosen(metrics=[]), **policy)

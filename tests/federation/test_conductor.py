@@ -113,7 +113,7 @@ def test_a_server_that_dies_goes_on_from_its_checkpoint(at, tmp_path, undisturbe
         wire.restart()  # the sites' processes end with the job; their states are in files
     resumed, _ = federation(tmp_path, settings(), wires=wires, resume=True)
     same_bits(resumed.run(), undisturbed)
-    assert resumed.progress.rows[-1]["round"] == 6
+    assert resumed.course.progress.rows[-1]["round"] == 6
 
 
 def test_a_lost_site_is_left_out_once_and_comes_back_with_its_state(tmp_path, monkeypatch):

@@ -90,7 +90,7 @@ def test_without_one_of_them_the_round_is_lost_and_the_next_one_goes_on(tmp_path
     notes = "\n".join(result.about["notes"])
     assert "berlin drops out of a secure sum: it has answered exchange 1 of round 2" in notes
     assert "round 2 is lost: 0 sites sent their part, and a secure sum needs 3" in notes
-    assert notes.count("is lost") == 1 and conductor.hub.round == 4
+    assert notes.count("is lost") == 1 and conductor.course.hub.round == 4
     letters = [told for verb, told in heard if verb == "letter"]
     # A lost round leaves no trace in clients: the next one is answered from the states before it.
     assert {tuple(told["after"]) for told in letters if told["round"] == 3} == {(1, 2), (3, 1)}
@@ -125,7 +125,7 @@ def test_a_sum_that_became_too_small_for_the_owners_costs_the_round(tmp_path):
     notes = "\n".join(result.about["notes"])
     assert "berlin drops out of a secure sum: a secure sum of these sites is opened with 4" in notes
     assert "round 2 is lost: 0 sites agreed to the sum" in notes
-    assert notes.count("is lost") == 1 and conductor.hub.round == 4
+    assert notes.count("is lost") == 1 and conductor.course.hub.round == 4
 
 
 def test_a_paused_round_that_others_go_on_with_is_lost(tmp_path):
@@ -177,7 +177,7 @@ def test_rounds_that_are_all_lost_end_the_run(tmp_path):
     wires[LAST].before = fail
     with pytest.raises(FederationError, match="3 rounds in a row are lost"):
         conductor.run()
-    assert conductor.hub.round == 3
+    assert conductor.course.hub.round == 3
 
 
 def test_two_sites_are_too_few_for_a_secure_run(tmp_path):

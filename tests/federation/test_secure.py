@@ -179,8 +179,9 @@ def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double, tm
         for i, group in enumerate(alone(*place, BATCH, "float64"))
     ]
     names = tried.clients.names
-    hub = SecureHub(algorithm, fed, expected, Secure(tmp_path, sites, fed, sums), names=names)
-    hub.sums = sums
+    hub = SecureHub(
+        algorithm, fed, expected, Secure(tmp_path, sites, fed, sums), names=names, sums=sums
+    )
     hub.open()
     for _ in range(ROUNDS):
         hub.step()
@@ -194,8 +195,8 @@ def test_an_exchange_that_does_not_take_place_sums_to_zero():
     tried, algorithm = trial("smooth"), CATALOGUE["fedavg"].example()
     whole = assemble(tried.problem, tried.clients, BATCH, "float32")
     expected = schema(algorithm, whole)
-    hub = SecureHub(algorithm, whole.fed, expected, None, names=tried.clients.names)
-    hub.sums = {"round": (("plain", "weighted"),)}
+    sums = {"round": (("plain", "weighted"),)}
+    hub = SecureHub(algorithm, whole.fed, expected, None, names=tried.clients.names, sums=sums)
     nobody = Ask(np.zeros(3), Cohort(np.arange(4), np.ones(4, bool)), "train", when=False)
     sums = hub._exchange(nobody, expected["round"][0], round=1, exchange=1, ages={})
     for found in (sums.sum(), sums.sum(whole.fed.weights)):

@@ -132,7 +132,9 @@ def test_a_sum_without_a_party_is_never_taken(tmp_path):
         return answer, data[:-4] + b"\x00\x00\xc0\x7f" if spoilt else data
 
     desk.call = damaged
-    with pytest.raises(FederationError, match="clinic did not answer as it should"):
+    with pytest.raises(
+        FederationError, match="needs a valid reply from every site; clinic sent none"
+    ):
         conductor.run()
 
 

@@ -190,6 +190,12 @@ def test_theory_finds_its_step_without_pooling_and_on_both_engines(double):
     assert tricked.final["bytes_up"] == network.bytes_up
 
 
+def test_nothing_is_asked_before_the_first_round_where_the_step_is_given(double):
+    given, found = simulate(EGVFL(step=STEP), rounds=1), simulate(EGVFL(), rounds=1)
+    assert given.rows[0]["bytes_up"] == 0 < found.rows[0]["bytes_up"]
+    assert found.state.hub.scale.step > 0
+
+
 SCALED = {"step": STEP, "beta_trick": True}
 TRICKED = {
     "randk": (
@@ -209,6 +215,10 @@ TRICKED = {
         lambda data: vertical.coordinate(data, STEP, ROUNDS, 0.4, 50, 40, True),
     ),
     "slacks": (EGVFLSlacks(**SCALED), lambda data: vertical.slacks(data, STEP, ROUNDS)),
+    "proximal": (
+        EGVFLProximal(eigenvalue="bound", **SCALED),
+        lambda data: vertical.proximal(data, STEP, ROUNDS, 0.0),
+    ),
     "augmented": (
         EGVFLAugmented(rho=0.3, eigenvalue="bound", **SCALED),
         lambda data: vertical.augmented(data, STEP, 0.3, ROUNDS),
@@ -221,7 +231,8 @@ def test_the_beta_trick_follows_the_listing_on_the_scaled_problem(name, double):
     method, listing = TRICKED[name]
     found = simulate(method)
     hub, own = found.state.hub, [np.linalg.eigvalsh(a.T @ a)[-1] for a in DATA.blocks]
-    beta = 3 ** (1 / 3) / max(own) ** (1 / 6) if name == "slacks" else sum(own) ** (-1 / 6)
+    known = {"slacks": 3 ** (1 / 3) / max(own) ** (1 / 6), "proximal": sum(own) ** (-1 / 2)}
+    beta = known.get(name, sum(own) ** (-1 / 6))
     close(hub.scale.beta, beta, 1e-6)  # a party's own eigenvalue is found by iteration
     shares, slack, *_ = listing(DATA.scaled(float(hub.scale.beta)))
     close(joined(found.model), np.concatenate(shares))

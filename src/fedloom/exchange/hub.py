@@ -197,12 +197,11 @@ class Hub:
     def check_complete(self, letters: Collection[int], arrived: Collection[int]) -> None:
         """Raise where a reply is missing that the method, or the run, cannot do without."""
         self.contributors -= set(letters) - set(arrived)
-        if self.algorithm.takes in ("vertical", "table") and len(arrived) < len(letters):
+        if self.algorithm.needs_everyone and len(arrived) < len(letters):
             silent = ", ".join(self.names[id] for id in letters if id not in arrived)
             raise FederationError(
-                f"a sum without one of the sites is of something else, and {silent} did not answer "
-                f"as it should. Look at its log, then submit the run again, with --resume if it "
-                f"had begun."
+                f"this method needs a valid reply from every site; {silent} sent none. Look at its "
+                f"log, then submit the run again, with --resume if it had begun."
             )
         needed = min(self.least, len(letters))
         if len(arrived) < needed:

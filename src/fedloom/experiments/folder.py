@@ -28,6 +28,7 @@ from fedloom.files import write_text
 from fedloom.measuring import checkpoint
 from fedloom.measuring.result import Result, load
 from fedloom.problems.base import Problem
+from fedloom.problems.personal import Personal
 from fedloom.protocol import Algorithm
 from fedloom.simulator.run import simulate
 
@@ -81,7 +82,7 @@ class RunFolder(NamedTuple):
         except DivergedError as error:
             self.finish(error.result)
             raise
-        if problem.kind == "personal" and isinstance(clients, Clients):
+        if isinstance(problem, Personal) and isinstance(clients, Clients):
             own = deploy.take_all(algorithm, problem, clients, result)
             result.about["sizes"] = [model.sizes.packed for model in own]  # bytes
         self.finish(result)

@@ -42,6 +42,7 @@ from fedloom.parameters import (
     parametrised,
     positive,
 )
+from fedloom.problems.vertical import Vertical
 
 POLICY = "policy.toml"
 NUMBERS = "numbers"  # what a policy says of a label that is a number to predict
@@ -182,7 +183,7 @@ class Policy:
                 "this site's policy demands secure aggregation, and the job has none. Set "
                 "secure_aggregation = true in [federation]."
             )
-        vertical = settings.problem.kind == "vertical"  # its methods use all rows
+        vertical = isinstance(settings.problem, Vertical)  # its methods use all rows
         if not vertical and batch is not None and batch < self.min_batch:
             raise RefusedError(
                 f"this site's policy wants gradients of at least {self.min_batch} rows; the job "

@@ -19,6 +19,7 @@ import numpy as np
 
 from fedloom.measuring import party_scores
 from fedloom.population import Federation
+from fedloom.problems.vertical import Vertical
 from fedloom.rounds.mapping import Plan, map_group
 
 Array = Any
@@ -47,7 +48,7 @@ def smooth_part(federation: Federation, plan: Plan, dual: str) -> Callable[[Arra
     def separate(w: Array) -> Array:
         return total(lambda f: maximum(f.full_value, w, start))
 
-    if fed.problem.kind == "vertical":
+    if isinstance(fed.problem, Vertical):
         return lambda w: party_scores.smooth(federation, w)
     if fed.layout.dual is None:
         return plain

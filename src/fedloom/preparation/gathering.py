@@ -33,6 +33,7 @@ class Gather(Algorithm):
     """Every client's text, at the hub."""
 
     takes: ClassVar[str] = "table"
+    needs_everyone: ClassVar[bool] = True
     longest: int = param(at_least(1), "bytes of the longest text")
 
     def init_hub(self, fed: Any, key: Array, /) -> Text:

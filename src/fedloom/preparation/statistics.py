@@ -47,6 +47,7 @@ class Statistics(Algorithm):
     """Means and spreads of columns of numbers, counts of words."""
 
     takes: ClassVar[str] = "table"
+    needs_everyone: ClassVar[bool] = True
     numbers: int = param(anything, "how many columns hold numbers")
     widths: tuple[int, ...] = param(anything, "how many words each column of words has")
 

@@ -15,6 +15,7 @@ from fedloom.measuring.optimum import TO_A_POINT, Optimum
 from fedloom.measuring.reference import Reference
 from fedloom.population import assemble
 from fedloom.problems.base import Metric, Problem
+from fedloom.problems.saddle import SaddleProblem
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
@@ -61,7 +62,7 @@ class Task:
             "precision": precision,
             "deterministic": deterministic,
         }
-        if problem.kind == "saddle":
+        if isinstance(problem, SaddleProblem):
             self.about["dual"] = algorithm.dual
         if isinstance(clients, Parties) and clients.alignment is not None:
             self.about["alignment"] = clients.alignment

@@ -140,6 +140,7 @@ class Scaled(Algorithm):
     """The base of methods whose steps are scaled: what a party answers in the opening."""
 
     takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     def correlate(self, client: Any, u: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
         """Answer with A_i A_i'u."""

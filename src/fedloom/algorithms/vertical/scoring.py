@@ -19,6 +19,7 @@ class Scoring(Algorithm):
     """One exchange; a party's state is its share of a model."""
 
     takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
     takes_regulariser: ClassVar[bool] = True
 
     def init_hub(self, fed: Any, key: Array, /) -> Scores:

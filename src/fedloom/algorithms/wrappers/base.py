@@ -26,6 +26,11 @@ class Wrapper(Algorithm):
         return self.inner.dual
 
     @property
+    def needs_everyone(self) -> bool:  # type: ignore[override]
+        """Whether a round of the inner method needs a reply of every client."""
+        return self.inner.needs_everyone
+
+    @property
     def takes_regulariser(self) -> bool:  # type: ignore[override]
         """Whether the inner method heeds the problem's g."""
         return self.inner.takes_regulariser
@@ -72,7 +77,7 @@ class Wrapper(Algorithm):
 
 def check_horizontal(wrapper: Wrapper) -> None:
     """Refuse methods whose clients hold other columns: none of them can be spared or averaged."""
-    if wrapper.inner.takes == "vertical":
+    if wrapper.inner.needs_everyone:
         raise ParameterError(
             f"{type(wrapper).__name__} is for horizontal methods, and "
             f"{type(wrapper.inner).__name__} is a vertical one, which needs the exact reply of "

@@ -33,9 +33,11 @@ _PATIENCE = 3  # rounds lost in a row, after which a person should look
 class SecureHub(Hub):
     """A hub whose exchanges are secure sums. Five messages go to and fro in the place of one."""
 
-    sums: dict[str, tuple[Kinds, ...]]  # which sums each exchange needs; set before the opening
-    _lost = 0  # rounds in a row
-    _shown: Tree = ()  # by the last round that was not lost
+    def __init__(self, *args: Any, sums: dict[str, tuple[Kinds, ...]], **options: Any):
+        super().__init__(*args, **options)
+        self.sums = sums  # which sums each exchange needs
+        self._lost = 0  # rounds in a row
+        self._shown: Tree = ()  # by the last round that was not lost
 
     def open(self) -> None:
         """The exchanges before the first round, without which there is none."""

@@ -54,6 +54,7 @@ from fedloom.federation.site.states import Folder
 from fedloom.federation.site.table import OwnTable
 from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, part
 from fedloom.measuring import evaluation
+from fedloom.problems.vertical import Vertical
 from fedloom.simulator.devices import keep_compiled_programs
 
 Tree = Any
@@ -163,7 +164,7 @@ class Desk:
         self._double = self.settings.run.precision == "float64"
         keep_compiled_programs()
         kind: type[OwnColumns | OwnRows | OwnTable] = OwnRows
-        if self.settings.problem.kind == "vertical":
+        if isinstance(self.settings.problem, Vertical):
             kind = OwnColumns
         elif "sites" in tables["data"]:
             kind = OwnTable

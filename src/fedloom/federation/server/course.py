@@ -1,0 +1,186 @@
+"""The rounds of a run, once it is settled who takes part: play, evaluate, save, wait for a quorum.
+
+Where fewer than `min_sites` are left, the round is given up and played again when there are enough:
+sites answer it from the states that they had before it. A round of secure sums may be lost instead,
+which `SecureHub` sees to.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom import directions
+from fedloom.algorithms.wrappers.private import sealed
+from fedloom.data import holdings
+from fedloom.exchange import wire
+from fedloom.exchange.hub import Hub, TooFewRepliesError
+from fedloom.exchange.schema import schema
+from fedloom.exchange.secure.hub import SecureHub
+from fedloom.exchange.secure.sums import sums_of
+from fedloom.exchange.shapes import outline
+from fedloom.experiments.settings import Settings
+from fedloom.federation.server.checkpoint import Progress, save
+from fedloom.federation.server.columns import AllColumns
+from fedloom.federation.server.rows import AllRows
+from fedloom.federation.server.sites import PAUSE_SECONDS, STRIKES, Sites, TooFewError
+from fedloom.measuring import privacy_ledger
+from fedloom.measuring.result import Result
+from fedloom.population import know
+from fedloom.pytrees import to_host
+from fedloom.rounds.program import State
+
+Tree = Any
+
+
+class Course:
+    """A run at the server, from its first exchange or from a checkpoint on."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        all: AllColumns | AllRows,
+        sites: Sites,
+        noises: Mapping[str, tuple[float, float]],
+        file: Path,
+        *,
+        saved: Progress | None,
+        note: Callable[[str], None],
+    ):
+        self.settings = settings
+        self.all = all
+        self.sites = sites
+        self.noises = noises
+        self.file = file
+        self.note = note
+        self.waiting = False
+        self.progress = saved or Progress()
+        self.holders = all.holders()
+        run, algorithm = settings.run.options(), sealed(settings.algorithm)
+        self.wanted = all.choose(run["metrics"])
+        whole = outline(settings.problem, self.holders, run["batch_size"], run["precision"])
+        self.spent = privacy_ledger.ledger(algorithm, whole)
+        if privacy_ledger.private_layer(algorithm) is None:
+            self.spent = privacy_ledger.of_sites(algorithm, whole, noises)
+        secure = settings.federation.secure_aggregation
+        kind = functools.partial(SecureHub, sums=sums_of(algorithm, whole)) if secure else Hub
+        self.hub: Hub = kind(
+            algorithm,
+            know(settings.problem, self.holders, run["precision"]),
+            schema(algorithm, whole),
+            sites,
+            names=all.roster.names,
+            seed=run["seed"],
+            fresh_if_stale=settings.federation.fresh_if_stale,
+            report=note,
+            judge=self._judge,
+            least=sites.min_sites,
+        )
+        if saved:
+            self._restore(saved)
+
+    def play(self) -> None:
+        """All exchanges that are left; then every site may keep what is its own."""
+        run, hub = self.settings.run, self.hub
+        if not self.progress.rows:
+            self._persist(hub.open)
+            self._persist(lambda: self._evaluate(()))
+            self._save()
+        while hub.round < run.rounds:
+            began = time.perf_counter()
+            info = self._persist(hub.step)
+            self.progress.seconds += time.perf_counter() - began
+            if hub.round % run.eval_every == 0 or hub.round == run.rounds:
+                self._persist(functools.partial(self._evaluate, info))
+            self._save()
+        for complaint in self._persist(lambda: self.all.close(hub, self.sites)):
+            self.note(complaint)
+
+    def _judge(self, name: str, fault: str | None) -> None:
+        known = set(self.sites.refused)
+        self.sites.judge(name, fault)
+        if set(self.sites.refused) - known:
+            self.note(
+                f"{name} is left out for good, after {STRIKES} replies that are none: {fault}"
+            )
+
+    def _persist(self, part: Callable[[], Tree]) -> Tree:
+        """Play a part of the run; where sites become too few, wait for them and play it again."""
+        while True:
+            try:
+                self.sites.check_quorum()
+                return part()
+            except (TooFewError, TooFewRepliesError) as error:
+                self.note(f"paused: {error}")
+                self.waiting = True
+                time.sleep(PAUSE_SECONDS)
+                self.sites.await_quorum()
+                self.waiting = False
+                self.note("enough sites are there; the run goes on")
+
+    def _evaluate(self, info: Tree) -> None:
+        """Ask every site how the model does there."""
+        hub = self.hub
+        row, table = self.all.evaluate(hub, self.sites, self.wanted)
+        common: dict[str, float] = {
+            "round": hub.round,
+            "bytes_up": hub.bytes_up,
+            "bytes_down": hub.bytes_down,
+            "seconds": self.progress.seconds,
+            "sites": float(len(hub.contributors)),
+        }
+        self.progress.rows.append(common | self.spent(hub.round) | row)
+        self.progress.info.append(to_host(info))
+        self.progress.client_metrics = table
+
+    def _save(self) -> None:
+        hub, progress = self.hub, self.progress
+        progress.roster = self.all.roster._asdict()
+        progress.ages = {str(id): list(tag) for id, tag in hub.ages.items()}
+        progress.round, progress.bytes_up = hub.round, hub.bytes_up
+        progress.bytes_down, progress.hub = hub.bytes_down, to_host(hub.state)
+        save(progress, self.file)
+
+    def _restore(self, saved: Progress) -> None:
+        hub = self.hub
+        hub.state = jax.tree.map(
+            jnp.asarray, wire.from_named(wire.named(saved.hub), jax.eval_shape(lambda: hub.state))
+        )
+        hub.ages = {int(id): (tag[0], tag[1]) for id, tag in saved.ages.items()}
+        hub.round, hub.bytes_up, hub.bytes_down = saved.round, saved.bytes_up, saved.bytes_down
+        self.note(f"goes on after round {hub.round}")
+
+    def result(self, run_name: str, notes: list[str]) -> Result:
+        """What the run leaves."""
+        hub, run = self.hub, self.settings.run.options()
+        known = directions.of_metrics(run["metrics"], self.settings.problem)
+        columns = self.progress.rows[-1] if self.progress.rows else ()
+        return Result(
+            model=to_host(self.all.model(hub)),
+            state=State(np.int64(hub.round), to_host(hub.state), ()),
+            rows=self.progress.rows,
+            client_metrics=self.progress.client_metrics,
+            client_names=self.all.roster.names,
+            info=self.progress.info,
+            status="done",
+            about={
+                "algorithm": repr(self.settings.algorithm),
+                "problem": repr(self.settings.problem),
+                "clients": len(self.all.roster.names),
+                "batch_size": run["batch_size"],
+                "seed": run["seed"],
+                "precision": run["precision"],
+                "engine": "federation",
+                "run": run_name,
+                "notes": notes,
+                "larger_is_better": directions.growing(columns, known),
+                **privacy_ledger.statement(self.settings.algorithm, self.noises),
+                **self.all.about,
+            },
+            holdings=holdings.columns(self.holders),
+        )
