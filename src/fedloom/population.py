@@ -102,7 +102,7 @@ class Party:
 
     @property
     def size(self) -> int:
-        """One."""
+        """A party is a group of its own."""
         return 1
 
     def objective(self, index: Array | int) -> PartyObjective:

@@ -80,7 +80,7 @@ def test_what_a_policy_forbids_is_refused(tmp_path):
             {"features": ["age"]},
             "this site's table has columns that its policy does not allow",
         ),
-        ("clip", {"clip": 1.0}, "a preparation needs this site's sums as they are"),
+        ("clip", {"clip": 1.0}, "preparing raw tables needs exact sums"),
     ):
         conductor, _ = federation(tmp_path / name, settings(tmp_path / name), **policy)
         with pytest.raises(FedloomError):

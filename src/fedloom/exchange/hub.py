@@ -128,7 +128,7 @@ class Hub:
         self._play("opening", 0)
 
     def step(self) -> Tree:
-        """One round; returns what the method shows for the eye."""
+        """One round; returns the method's diagnostics."""
         info = self._play("round", self.round + 1)
         self.round += 1
         return info

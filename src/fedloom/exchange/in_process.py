@@ -67,7 +67,7 @@ class InProcess:
         self._hub.open()
 
     def step(self) -> Tree:
-        """One round; returns what the method shows for the eye."""
+        """One round; returns the method's diagnostics."""
         return self._hub.step()
 
     @property

@@ -53,7 +53,7 @@ _client_key = jax.jit(keys.client)  # some hundred small operations, if each is 
 
 
 class Site:
-    """A client."""
+    """A client with its own rows and its states, which answers letters."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Site:
     ):
         self.id = id
         self.algorithm = algorithm
-        # Its place among others is no part of its programs, so that sites alike share them.
+        # Without its id, so that sites of equal shape share one compiled program.
         group = dataclasses.replace(group, members=(0,))
         self.group = jax.device_put(group)  # once, and not with every letter
         self.expected = expected

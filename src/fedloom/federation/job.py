@@ -60,7 +60,7 @@ class Job(NamedTuple):
 
 
 def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
-    """The job for a settings file; where the simulator finds data is nobody's business here."""
+    """The job for a settings file; settings that only a simulation uses are left out."""
     tables = {name: table for name, table in settings.tables.items() if name not in _NOT_SENT}
     columns = {key: value for key, value in tables["data"].items() if key not in OWN}
     if "sites" in columns:

@@ -54,7 +54,7 @@ class Result:
     rows: Sequence[dict[str, float]]  # one for each evaluation
     client_metrics: dict[str, np.ndarray]  # of the last evaluation, one value for each client
     client_names: Sequence[str]
-    info: Sequence[Tree]  # what the method shows for the eye, one for each evaluation
+    info: Sequence[Tree]  # the method's diagnostics, one for each evaluation
     status: str  # "done", "interrupted", "diverged", or "unfinished" in a checkpoint
     about: dict[str, Any]  # method, problem, seed, ...: plain values for a reader
     holdings: dict[str, Any] = dataclasses.field(default_factory=dict)  # rows of each client

@@ -67,7 +67,7 @@ class Bar:
 
 
 def progress_for(wish: bool | Progress | None, title: str, **about: Any) -> Progress:
-    """A bar if one is wished for, or by default where a person looks at the terminal."""
+    """A bar if requested, or by default when standard error is a terminal."""
     if wish is None:
         wish = sys.stderr.isatty()
     if isinstance(wish, bool):

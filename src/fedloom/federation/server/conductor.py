@@ -69,7 +69,7 @@ class Conductor:
         }
 
     def run(self) -> Result:
-        """Everything."""
+        """Say hello, settle who takes part, play all rounds, and return the result."""
         with jax.enable_x64(self.settings.run.precision == "float64"):
             check_fit(self.settings.algorithm, self.settings.problem)
             all = self._of_all()

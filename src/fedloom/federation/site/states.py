@@ -21,7 +21,7 @@ class Folder:
         self.path = path
 
     def read(self, like: Tree) -> dict[Tag, Tree]:
-        """All states that are whole and fit the method; others are as good as lost."""
+        """All states that are whole and fit the method; the rest are skipped."""
         states: dict[Tag, Tree] = {}
         for file in self.path.glob("*.safetensors"):
             named = _NAME.fullmatch(file.name)

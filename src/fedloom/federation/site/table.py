@@ -45,9 +45,9 @@ class OwnTable(OwnRows):
         bounded = policy.clip is not None or policy.epsilon is not None
         if bounded or settings.federation.secure_aggregation:
             raise RefusedError(
-                "a preparation needs this site's sums as they are, against a clip or a budget in "
-                "its policy, or secure_aggregation. Prepare tables beforehand, and leave sites out "
-                "of [data]."
+                "preparing raw tables needs exact sums of this site, so it cannot be combined with "
+                "clip or epsilon in its policy, or with secure_aggregation. Prepare the tables "
+                "beforehand, and leave `sites` out of [data]."
             )
         policy.check_scores(settings.run.metrics)
         self.settings = settings

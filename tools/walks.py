@@ -1,0 +1,74 @@
+"""Which modules a run passes through: `python -m tools.walks`.
+
+Three walks: `fl.simulate`, `fedloom run FILE`, and a submitted run with server and sites in one
+process, over the bytes that would travel. A module counts when one of its functions is called.
+"""
+
+import contextlib
+import io
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import fedloom as fl
+from fedloom.cli.main import main as fedloom
+
+PACKAGE = Path(fl.__file__).parent
+SETTINGS = """
+data = { name = "digits" }
+partition = { scheme = "label", clients = 10, classes_each = 2 }
+problem = { kind = "multinomial" }
+algorithm = { key = "fedavg", lr = 0.1 }
+run = { rounds = 2 }
+"""
+
+
+def walked(part: Callable[[], Any]) -> dict[str, set[str]]:
+    """The functions that a part calls, by module, in the order in which modules are entered."""
+    entered: dict[str, set[str]] = {}
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        file, name = Path(frame.f_code.co_filename), frame.f_code.co_qualname
+        if event == "call" and file.is_relative_to(PACKAGE) and name != "<module>":
+            entered.setdefault(str(file.relative_to(PACKAGE).with_suffix("")), set()).add(name)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            part()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return entered
+
+
+def main() -> None:
+    """Draw the walks."""
+    sys.path.insert(0, "tests")
+    from federation import harness
+
+    with tempfile.TemporaryDirectory() as folder:
+        file, kits = Path(folder, "run.toml"), Path(folder, "kits")
+        file.write_text(SETTINGS)
+        kits.mkdir()
+        digits = fl.data.partition(fl.data.load("digits"), "label", clients=10, classes_each=2)
+        method, problem = fl.algorithms.FedAvg(lr=0.1), fl.problems.Multinomial()
+        walks = {
+            "fl.simulate": lambda: fl.simulate(method, problem, digits, rounds=2, progress=False),
+            "fedloom run": lambda: fedloom(["run", str(file), "--out", f"{folder}/out"]),
+            "a submitted run": lambda: harness.federation(kits, harness.settings())[0].run(),
+        }
+        for name, part in walks.items():
+            entered = walked(part)
+            print(f"{name}: {len(entered)} modules, {sum(map(len, entered.values()))} functions")
+            for module, functions in entered.items():
+                print(f"    {module:36}{', '.join(sorted(functions)[:4])}")
+
+
+if __name__ == "__main__":
+    main()
