@@ -14,8 +14,7 @@ from fedloom import draws
 from fedloom.errors import ParameterError
 from fedloom.parameters import at_least, param
 from fedloom.protocol import Cohort
-
-Array = Any
+from fedloom.types import Array
 
 
 def cohort_param() -> Any:

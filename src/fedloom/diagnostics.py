@@ -23,8 +23,7 @@ from fedloom.errors import ParameterError
 from fedloom.measuring.objective_value import maximum
 from fedloom.population import Federation
 from fedloom.simulator.trajectory import Trajectory
-
-Array = Any
+from fedloom.types import Array
 
 _ROUNDING = 1e-13  # distances below, relative to the largest point, count as zero
 _JUMP = 1e-6  # who falls to rounding from above this, does so in finitely many steps

@@ -11,14 +11,15 @@ cells that covers 0 .. size-1 as tightly as possible; the few cells beyond `size
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl
 
-Array = Any
+from fedloom.types import Array
+
 _GOLDEN = np.uint32(0x9E3779B9)
 _FEISTEL_ROUNDS = 8  # with sides of 4 or more, pairs are uniform to under one per cent
 _SHORTEST_SIDE = 4

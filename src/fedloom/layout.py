@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Layout(NamedTuple):

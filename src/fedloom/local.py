@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from fedloom import draws
 from fedloom.objective import Objective
 from fedloom.parameters import Rule, at_least, param, positive
+from fedloom.types import Array
 
-Array = Any
 State = TypeVar("State")
 
 

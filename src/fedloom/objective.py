@@ -13,8 +13,7 @@ import numpy as np
 
 from fedloom.layout import Layout
 from fedloom.rows import Batch, Share
-
-Array = Any
+from fedloom.types import Array
 
 
 class Oracle:

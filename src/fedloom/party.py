@@ -13,8 +13,8 @@ from fedloom.errors import ParameterError
 from fedloom.layout import Layout
 from fedloom.objective import prox
 from fedloom.operators.blocks import Block
+from fedloom.types import Array
 
-Array = Any
 _POWER_STEPS = 100
 
 

@@ -16,9 +16,7 @@ from fedloom.problems.losses import Loss
 from fedloom.problems.vertical import Vertical
 from fedloom.pytrees import pytree, static
 from fedloom.rows import Rows, Spec, Store, store
-
-Array = Any
-Tree = Any
+from fedloom.types import Array
 
 
 @pytree

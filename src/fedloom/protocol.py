@@ -29,9 +29,8 @@ import numpy as np
 from fedloom.errors import ProtocolError
 from fedloom.parameters import param, parametrised
 from fedloom.pytrees import pytree, static
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any  # a pytree of arrays
 T = TypeVar("T")
 Reply = TypeVar("Reply")
 

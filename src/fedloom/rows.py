@@ -1,6 +1,6 @@
 """Each client's rows in arrays shared by all: where they begin, how many, how to draw."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +9,7 @@ import numpy as np
 from fedloom import draws
 from fedloom.draws import Domain
 from fedloom.pytrees import pytree, static
-
-Array = Any
+from fedloom.types import Array
 
 
 class Rows(NamedTuple):

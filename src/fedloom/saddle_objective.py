@@ -4,17 +4,13 @@ The model is the primal vector x, which is minimised over; y is the dual vector,
 client step is then `gx, gy = f.grads(x, y, key)`, `x - lr * gx`, `y + lr * gy`, as on paper.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 from fedloom.layout import Layout
 from fedloom.objective import Oracle
 from fedloom.rows import Batch
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class SaddleObjective(Oracle):

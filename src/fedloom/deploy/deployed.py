@@ -26,8 +26,8 @@ from fedloom.protocol import Algorithm
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
 from fedloom.rows import Spec
+from fedloom.types import Tree
 
-Tree = Any
 _FORMAT = 1
 _CODES, _CENTRES = "codes", "centres"
 

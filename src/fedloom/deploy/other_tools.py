@@ -15,8 +15,8 @@ from fedloom.errors import ParameterError
 from fedloom.hints import needs
 from fedloom.models import CNN, CNN1, CNN2, MLP, EmbeddingBag, ResNet
 from fedloom.models.base import Model
+from fedloom.types import Tree
 
-Tree = Any
 State = dict[str, np.ndarray]
 _OPSET = 21  # the first with a norm over groups that scales each channel
 

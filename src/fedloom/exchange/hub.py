@@ -20,9 +20,8 @@ from fedloom.protocol import Algorithm, Ask, Cohort, Replies, payload_bytes
 from fedloom.pytrees import pytree
 from fedloom.rounds import keys
 from fedloom.rounds.compiling import reproducible
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 Tag = tuple[int, int]  # the round and the exchange after which a client's state was as it is
 FIRST: Tag = (0, 0)
 

@@ -16,8 +16,7 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 from fedloom.errors import NotFiniteError, WireError
-
-Tree = Any
+from fedloom.types import Tree
 
 _DTYPES = {
     "F64": np.dtype(np.float64),

@@ -17,8 +17,6 @@ from fedloom.problems import Logistic, Multinomial, Personal, Problem, Supervise
 if TYPE_CHECKING:
     import polars as pl
 
-Array = Any
-
 
 def predict(
     model: Result | str | Path,

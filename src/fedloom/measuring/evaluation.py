@@ -27,9 +27,7 @@ from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan, map_group
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 Raw = dict[str, Any]  # what was measured of one model
 MAIN = ""  # the prefix of the metrics of the model that the hub hands out

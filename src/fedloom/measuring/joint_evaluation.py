@@ -21,9 +21,7 @@ from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 OF_PARTIES = ("features", "contribution")
 OF_THE_WHOLE = ("auc", "objective", "residual", "sparsity", *NEED_OPTIMUM)

@@ -20,8 +20,8 @@ import numpy as np
 from fedloom.measuring import party_scores
 from fedloom.population import Federation
 from fedloom.rounds.mapping import Plan, map_group
+from fedloom.types import Array
 
-Array = Any
 _NEWTON_STEPS = 30
 
 

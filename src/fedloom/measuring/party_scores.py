@@ -10,8 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedloom.population import Federation
-
-Array = Any
+from fedloom.types import Array
 
 
 def smooth(federation: Federation, vector: Array) -> Array:

@@ -30,9 +30,8 @@ from fedloom.problems.base import Problem
 from fedloom.problems.vertical import Vertical
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 _NEWTON_LIMIT = 600  # dimension up to which a Hessian is formed
 _FLAT = 1e-12  # share of the largest curvature below which there is none
 _SAME = 1e-5  # relative distance up to which two solutions are one

@@ -1,13 +1,11 @@
 """What a network is: a pair of functions."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fedloom.parameters import anything, param, parametrised
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Model:

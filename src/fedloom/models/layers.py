@@ -5,12 +5,11 @@ XLA's own convolutions inside a loop are several times slower, on CPU and on GPU
 """
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-Array = Any
+from fedloom.types import Array
 
 
 def dense_init(key: Array, inputs: int, outputs: int, dtype: str) -> dict[str, Array]:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import jax
 
@@ -11,9 +10,7 @@ from fedloom.models import layers
 from fedloom.models.base import Model
 from fedloom.parameters import Rule, at_least, param, parametrised
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 _widths = Rule(
     lambda v: isinstance(v, tuple) and all(at_least(1).holds(width) for width in v),

@@ -11,7 +11,6 @@ the order of its layers, first to last.
 """
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +21,7 @@ from fedloom.models.base import Model
 from fedloom.models.networks import dense_stack, dense_stack_apply, image_shape
 from fedloom.parameters import at_least, param, parametrised
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 _SIDE = 5
 _DENSE = (120, 84)

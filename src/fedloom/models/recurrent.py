@@ -1,7 +1,6 @@
 """A recurrent network that predicts, at every place of a text, the symbol that follows."""
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +10,7 @@ from fedloom.models import layers
 from fedloom.models.base import Model
 from fedloom.parameters import at_least, param, parametrised
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 @parametrised

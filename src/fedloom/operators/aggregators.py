@@ -25,6 +25,7 @@ import jax.numpy as jnp
 
 from fedloom.errors import ParameterError
 from fedloom.parameters import Rule, at_least, param, parametrised, positive
+from fedloom.types import Array
 
 __all__ = [
     "Aggregator",
@@ -37,7 +38,6 @@ __all__ = [
     "TrimmedMean",
 ]
 
-Array = Any
 _BELOW_HALF = Rule(
     lambda v: isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < 0.5,
     "a number >= 0 and < 0.5",

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.pytrees import pytree, static
+from fedloom.types import Array
 
-Array = Any
 _CHUNK = 64  # entries of a column that are summed together
 _DENSE_FROM = 0.05  # share of nonzeros above which dense products are quicker
 _UNROLL = 8

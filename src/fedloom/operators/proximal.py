@@ -3,12 +3,10 @@
 For the indicator of a set the map is the Euclidean projection, whatever the step.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 import optax
 
-Array = Any
+from fedloom.types import Array
 
 
 def soft_threshold(v: Array, t: Array) -> Array:

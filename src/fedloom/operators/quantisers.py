@@ -12,15 +12,14 @@ a model that is one vector.
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.layout import Layout
 from fedloom.operators.proximal import soft_threshold
-
-Array = Any
+from fedloom.types import Array
 
 FULL_PRECISION = 32
 _FEW = 16  # up to so many centres, a comparison with each beats a search and a scatter

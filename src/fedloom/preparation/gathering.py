@@ -17,8 +17,7 @@ from fedloom.data.clients import Clients
 from fedloom.parameters import at_least, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.rows import Rows
-
-Array = Any
+from fedloom.types import Array
 
 
 class Text(NamedTuple):

@@ -20,8 +20,7 @@ import jax.numpy as jnp
 from fedloom.cohorts import everyone
 from fedloom.parameters import anything, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class Moments(NamedTuple):

@@ -19,9 +19,7 @@ from fedloom.problems.linear import Logistic, accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 @parametrised

@@ -28,9 +28,7 @@ from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_p
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 @parametrised

@@ -15,9 +15,7 @@ from fedloom.objective import Objective, Oracle
 from fedloom.parameters import at_least_zero, instance_of, one_of, param
 from fedloom.problems.regularisers import Regulariser, Zero
 from fedloom.rows import Rows, Share, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Metric(NamedTuple):

@@ -18,9 +18,7 @@ from fedloom.problems.base import l2_param, regulariser_param, weights_param
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 @parametrised

@@ -12,9 +12,7 @@ from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 def _intercept_param() -> Any:

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.errors import ParameterError
+from fedloom.types import Array
 
-Array = Any
 _NEWTON_STEPS = 60
 
 

@@ -22,9 +22,7 @@ from fedloom.problems.linear import cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.supervised import Supervised
 from fedloom.rows import Batch, Rows, Share, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 def _is_width(value: object) -> bool:

@@ -14,9 +14,8 @@ from fedloom.errors import ParameterError
 from fedloom.layout import Layout, layout_of
 from fedloom.operators import proximal
 from fedloom.parameters import anything, at_least, at_least_zero, param, parametrised, positive
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 _FEASIBLE = 1e-5  # how far outside a set, relative to its size, still counts as inside
 
 

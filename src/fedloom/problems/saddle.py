@@ -22,9 +22,7 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, 
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Share, Spec
 from fedloom.saddle_objective import SaddleObjective
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class SaddleProblem(Problem):

@@ -1,7 +1,6 @@
 """Any model with any loss."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from fedloom.errors import ParameterError
 from fedloom.models.base import Model
@@ -10,9 +9,7 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, 
 from fedloom.problems.linear import accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 def _squared(outputs: Array, targets: Array) -> Array:

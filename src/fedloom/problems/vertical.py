@@ -23,9 +23,7 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param
 from fedloom.problems.losses import LOSSES, Loss
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 @parametrised

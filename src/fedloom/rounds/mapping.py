@@ -14,9 +14,7 @@ from fedloom.errors import ProtocolError
 from fedloom.population import Federation, Group
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.rounds import keys
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Plan(NamedTuple):

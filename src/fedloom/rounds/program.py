@@ -11,9 +11,7 @@ from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Round, payload_bytes
 from fedloom.rounds import keys
 from fedloom.rounds.mapping import Plan, answer, map_group
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class State(NamedTuple):

@@ -19,8 +19,7 @@ from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
-
-Tree = Any
+from fedloom.types import Tree
 
 
 def simulate_together(

@@ -29,8 +29,7 @@ from fedloom.cohorts import by_weight, cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.parameters import at_least_zero, one_of, param, per_cent, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class FedProxHub(NamedTuple):

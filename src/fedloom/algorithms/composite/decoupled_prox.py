@@ -42,8 +42,7 @@ from fedloom.cohorts import uniform
 from fedloom.local import repeat
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class DecoupledProxHub(NamedTuple):

@@ -34,8 +34,7 @@ from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import repeat
 from fedloom.parameters import at_least, at_least_zero, one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class Sums(NamedTuple):

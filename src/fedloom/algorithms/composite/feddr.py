@@ -28,8 +28,7 @@ from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import accuracy_param, proximal_point, steps_of, steps_rule
 from fedloom.parameters import between, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class FedDRHub(NamedTuple):

@@ -22,8 +22,7 @@ from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.parameters import at_least, flag, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class FedMidHub(NamedTuple):

@@ -45,8 +45,8 @@ from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.parameters import Rule, at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.types import Array
 
-Array = Any
 _shrink = Rule(lambda v: positive.holds(v) and v >= 1, "a number >= 1", 3.0)
 
 

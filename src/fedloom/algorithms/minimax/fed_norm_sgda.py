@@ -40,8 +40,7 @@ from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import steps_of, steps_rule
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class FedNormHub(NamedTuple):

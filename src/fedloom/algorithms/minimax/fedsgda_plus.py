@@ -24,8 +24,7 @@ from fedloom.algorithms.minimax.snapshot import (
 )
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
-
-Array = Any
+from fedloom.types import Array
 
 
 @algorithm

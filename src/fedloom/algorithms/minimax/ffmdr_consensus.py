@@ -36,8 +36,7 @@ from fedloom.algorithms.minimax.resolvent import Resolvent
 from fedloom.cohorts import cohort_param, everyone
 from fedloom.parameters import instance_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class ConsensusHub(NamedTuple):

@@ -31,8 +31,7 @@ from fedloom.algorithms.minimax.point import (
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 @algorithm

@@ -24,8 +24,7 @@ from fedloom.algorithms.minimax.moving import Moving
 from fedloom.algorithms.minimax.point import Point, regularise_param, slopes
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
-
-Array = Any
+from fedloom.types import Array
 
 
 @algorithm

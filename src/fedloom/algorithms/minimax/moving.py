@@ -11,8 +11,8 @@ from fedloom.cohorts import everyone
 from fedloom.local import repeat
 from fedloom.parameters import Rule, fraction
 from fedloom.protocol import Round, ask
+from fedloom.types import Array
 
-Array = Any
 share = Rule(lambda v: fraction.holds(v) and v > 0, "a number above 0 and up to 1", 0.5)
 
 

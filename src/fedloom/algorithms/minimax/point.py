@@ -11,8 +11,7 @@ from fedloom.local import repeat
 from fedloom.parameters import Rule, check, one_of, param
 from fedloom.protocol import Cohort
 from fedloom.saddle_objective import SaddleObjective
-
-Array = Any
+from fedloom.types import Array
 
 
 class Point(NamedTuple):

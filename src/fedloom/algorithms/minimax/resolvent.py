@@ -21,8 +21,8 @@ import jax.numpy as jnp
 from fedloom import draws
 from fedloom.algorithms.minimax.point import Point, minus
 from fedloom.saddle_objective import SaddleObjective
+from fedloom.types import Array
 
-Array = Any
 _ROUNDING = 64  # units of rounding that still count as zero
 
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from fedloom.algorithms.minimax.point import Point, descend_ascend, first_point, minus, settled
 from fedloom.cohorts import everyone
 from fedloom.protocol import Round, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class SnapshotHub(NamedTuple):

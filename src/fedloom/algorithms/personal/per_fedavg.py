@@ -30,8 +30,7 @@ from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class PerFedAvgHub(NamedTuple):

@@ -41,8 +41,8 @@ from fedloom.parameters import (
     positive,
 )
 from fedloom.problems.personal import PersonalObjective, bits_rule
+from fedloom.types import Array
 
-Array = Any
 Slope = Callable[[Array], Array]  # the gradient of h at a model
 
 

@@ -44,8 +44,7 @@ from fedloom.errors import ParameterError
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.parameters import flag, fraction, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class QuPeDHub(NamedTuple):

@@ -41,8 +41,7 @@ from fedloom.errors import ParameterError
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class QuPeLHub(NamedTuple):

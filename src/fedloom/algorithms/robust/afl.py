@@ -26,8 +26,7 @@ from fedloom.cohorts import everyone
 from fedloom.operators.proximal import project_simplex
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class Slope(NamedTuple):

@@ -42,8 +42,7 @@ from fedloom.algorithms.robust.probing import Probing
 from fedloom.operators.simplex import project_floored_simplex
 from fedloom.parameters import Rule, at_least, fraction, one_of, param, positive
 from fedloom.protocol import Round, algorithm
-
-Array = Any
+from fedloom.types import Array
 
 _below_one = Rule(lambda v: fraction.holds(v) and v < 1, "a number from 0 to below 1", 0.01)
 

@@ -34,8 +34,7 @@ from fedloom.local import projected_steps
 from fedloom.operators.proximal import project_simplex
 from fedloom.parameters import at_least, at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 @algorithm

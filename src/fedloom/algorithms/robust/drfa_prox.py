@@ -34,8 +34,7 @@ from fedloom.algorithms.robust.probing import Probing
 from fedloom.operators.simplex import proximal_kl, proximal_quadratic
 from fedloom.parameters import at_least, one_of, param, positive
 from fedloom.protocol import Round, algorithm
-
-Array = Any
+from fedloom.types import Array
 
 _PRIORS = {"quadratic": proximal_quadratic, "kl": proximal_kl}
 

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 
 from fedloom.cohorts import by_weight, uniform
 from fedloom.protocol import Ask, Replies, ask
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 Exchanges = Generator[Ask, Replies, Tree]
 
 

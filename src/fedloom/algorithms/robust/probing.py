@@ -8,8 +8,7 @@ from fedloom.algorithms.robust.exchanges import Exchanges, RobustHub, first_hub,
 from fedloom.cohorts import uniform
 from fedloom.local import projected_steps_keeping
 from fedloom.protocol import Algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class Task(NamedTuple):

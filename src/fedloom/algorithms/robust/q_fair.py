@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from fedloom.cohorts import by_weight, uniform
 from fedloom.parameters import one_of, param
 from fedloom.protocol import Ask, Replies, ask
-
-Array = Any
+from fedloom.types import Array
 
 _OFFSET = 1e-10  # inside the powers, so that a loss of zero does no harm
 

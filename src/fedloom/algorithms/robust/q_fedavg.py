@@ -32,8 +32,7 @@ from fedloom.cohorts import cohort_param
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
-
-Array = Any
+from fedloom.types import Array
 
 
 @algorithm

@@ -30,8 +30,7 @@ from fedloom.algorithms.robust.q_fair import Pull, QFairHub, powers, sampling_pa
 from fedloom.cohorts import cohort_param
 from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
-
-Array = Any
+from fedloom.types import Array
 
 
 @algorithm

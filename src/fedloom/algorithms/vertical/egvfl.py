@@ -33,8 +33,7 @@ from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 def theory(c: Constants) -> Array:

@@ -25,8 +25,7 @@ from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
 from fedloom.parameters import at_least_zero, param
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class AugmentedHub(NamedTuple):

@@ -33,8 +33,8 @@ from fedloom.cohorts import everyone
 from fedloom.operators.compressors import RandK, Unbiased
 from fedloom.parameters import Rule, param
 from fedloom.protocol import Round, algorithm, ask
+from fedloom.types import Array
 
-Array = Any
 _unbiased = Rule(lambda v: isinstance(v, Unbiased), "an unbiased compressor", RandK(25))
 
 

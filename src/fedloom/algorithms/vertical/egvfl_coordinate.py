@@ -30,8 +30,7 @@ from fedloom.cohorts import everyone
 from fedloom.operators.compressors.sparse import PER_CENT, RandK, Sample
 from fedloom.parameters import flag, param
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 def some_columns(f: Any, y: Array, key: Array, per_cent: int) -> Array:

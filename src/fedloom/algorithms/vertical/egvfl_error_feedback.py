@@ -24,8 +24,8 @@ from fedloom.cohorts import everyone
 from fedloom.operators.compressors import Biased, TopK
 from fedloom.parameters import Rule, param
 from fedloom.protocol import Round, algorithm, ask
+from fedloom.types import Array
 
-Array = Any
 _biased = Rule(lambda v: isinstance(v, Biased), "a biased compressor", TopK(25))
 
 

@@ -18,8 +18,7 @@ from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.cohorts import everyone
 from fedloom.parameters import param, positive
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 @algorithm

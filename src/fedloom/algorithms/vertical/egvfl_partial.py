@@ -24,8 +24,7 @@ from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone, uniform
 from fedloom.parameters import at_least, param
 from fedloom.protocol import Replies, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 def estimate(replies: Replies, n: int) -> Array:

@@ -23,8 +23,7 @@ from fedloom.algorithms.vertical.saddle import Average
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class SlacksHub(NamedTuple):

@@ -25,8 +25,8 @@ from fedloom.algorithms.vertical.scaling import Constants, Scale, Scaled, find_s
 from fedloom.cohorts import everyone
 from fedloom.parameters import Rule, one_of, param, positive
 from fedloom.protocol import Ask, Replies, Round, ask
+from fedloom.types import Array
 
-Array = Any
 DOWN, UP = 0, 1  # the two ways of a message
 _chance = Rule(lambda v: positive.holds(v) and v <= 1, "a number > 0 and <= 1", 0.25)
 

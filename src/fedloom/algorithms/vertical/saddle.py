@@ -12,8 +12,7 @@ import jax.numpy as jnp
 
 from fedloom.algorithms.vertical.scaling import Scale, Scaled, given
 from fedloom.parameters import one_of, param
-
-Array = Any
+from fedloom.types import Array
 
 
 class Average(NamedTuple):

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from fedloom.cohorts import everyone
 from fedloom.parameters import flag, one_of, param, positive
 from fedloom.protocol import Algorithm, Ask, Replies, ask
+from fedloom.types import Array
 
-Array = Any
 EXCHANGES = 12  # of the power iteration; the largest eigenvalue is then exact to several digits
 
 

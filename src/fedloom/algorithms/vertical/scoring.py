@@ -4,8 +4,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from fedloom.cohorts import everyone
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class Scores(NamedTuple):

@@ -27,8 +27,7 @@ from fedloom.cohorts import everyone
 from fedloom.parameters import at_least, param, positive
 from fedloom.problems.regularisers import Zero
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class SharingHub(NamedTuple):

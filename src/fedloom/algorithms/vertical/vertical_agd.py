@@ -23,8 +23,7 @@ from fedloom.algorithms.vertical.vertical_gd import theory
 from fedloom.cohorts import everyone
 from fedloom.parameters import Rule, fraction, param
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 _momentum: Rule = fraction.or_none("by theory, from the step and the problem's l2")
 

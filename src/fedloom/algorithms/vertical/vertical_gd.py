@@ -17,8 +17,7 @@ from fedloom.algorithms.vertical import scaling
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class DescentHub(NamedTuple):

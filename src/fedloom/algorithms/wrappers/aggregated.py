@@ -16,9 +16,7 @@ from fedloom.errors import ProtocolError
 from fedloom.operators.aggregators import Aggregator, Median
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.rows import Rows, store
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Aggregated:

@@ -5,9 +5,7 @@ from typing import Any
 
 from fedloom.errors import ParameterError
 from fedloom.protocol import Algorithm, Round, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Wrapper(Algorithm):

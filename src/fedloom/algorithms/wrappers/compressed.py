@@ -22,9 +22,7 @@ from fedloom.operators.compressors import Compressor
 from fedloom.parameters import instance_of, param
 from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay
 from fedloom.pytrees import pytree, static
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 @pytree

@@ -18,9 +18,7 @@ import jax.numpy as jnp
 from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal
 from fedloom.parameters import fraction, instance_of, one_of, param, positive
 from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 @algorithm

@@ -47,9 +47,7 @@ from fedloom.algorithms.wrappers.robust import Robust
 from fedloom.errors import ParameterError, ProtocolError
 from fedloom.parameters import Rule, at_least_zero, between, instance_of, one_of, param, positive
 from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 _NOISE = 0x9015E  # folded into keys, beside what the inner method draws
 _WORDS = 4  # of 16 bits, which a float of any precision holds exactly

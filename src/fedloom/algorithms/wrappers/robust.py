@@ -38,9 +38,7 @@ from fedloom.errors import ParameterError, ProtocolError
 from fedloom.operators.aggregators import Aggregator
 from fedloom.parameters import instance_of, param
 from fedloom.protocol import Algorithm, Ask, Replies, Round, algorithm, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class RobustHub(NamedTuple):

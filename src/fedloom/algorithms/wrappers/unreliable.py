@@ -27,9 +27,7 @@ from fedloom import draws
 from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal
 from fedloom.parameters import fraction, instance_of, param
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, algorithm, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 _AWAY, _LATE = 0xA4A1, 0x1A7E  # folded into the round's key, beside what the inner method draws
 

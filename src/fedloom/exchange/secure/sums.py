@@ -19,9 +19,8 @@ from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, relay
 from fedloom.pytrees import pytree
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 Kinds = tuple[str, ...]  # of "plain" and "weighted": which sums an exchange needs
 
 _PLAN = Plan(None, None)

@@ -31,8 +31,8 @@ from fedloom.federation.site.columns import joining_of
 from fedloom.measuring import joint_evaluation, party_scores
 from fedloom.measuring.wanted import Wanted
 from fedloom.preparation.joining import labels_of
+from fedloom.types import Tree
 
-Tree = Any
 Facts = dict[str, Any]
 
 _OF_SHARES = ("penalty", "regularisation", "zeros", "size")

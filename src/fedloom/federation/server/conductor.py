@@ -39,8 +39,8 @@ from fedloom.population import know
 from fedloom.pytrees import to_host
 from fedloom.rounds.fit import check_fit
 from fedloom.rounds.program import State
+from fedloom.types import Tree
 
-Tree = Any
 Facts = dict[str, Any]
 
 

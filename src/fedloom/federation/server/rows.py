@@ -22,8 +22,8 @@ from fedloom.federation.summed_metrics import OBJECTIVE
 from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import know
+from fedloom.types import Tree
 
-Tree = Any
 Facts = dict[str, Any]
 
 

@@ -27,8 +27,8 @@ from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
 from fedloom.rounds.mapping import Plan
 from fedloom.rows import Rows
+from fedloom.types import Tree
 
-Tree = Any
 Facts = dict[str, Any]
 
 

@@ -14,8 +14,8 @@ import jax
 from fedloom import draws
 from fedloom.parameters import parametrised
 from fedloom.protocol import payload_bytes
+from fedloom.types import Array
 
-Array = Any
 Message = Any
 
 
