@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.layout import Layout
+from fedloom.oracles import SmoothOracle
 from fedloom.rows import Batch, Share
-from fedloom.types import Array
+from fedloom.types import Array, Scalar
 
 
 class Oracle:
@@ -32,7 +33,7 @@ class Oracle:
         """The zero vector of the model's size."""
         return jnp.zeros(self.layout.size, self.layout.dtype)
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def prox(self, v: Array, step: Scalar) -> Array:
         """The proximal map of step * g, with g the regulariser that all clients know."""
         return prox(self.problem.regulariser, self.layout, v, step)
 
@@ -89,6 +90,9 @@ class Objective(Oracle):
         return self.layout.ravel(jax.grad(self._value)(self.layout.unravel(w), batch))
 
 
-def prox(regulariser: Any, layout: Layout, v: Array, step: Array) -> Array:
+def prox(regulariser: Any, layout: Layout, v: Array, step: Scalar) -> Array:
     """The proximal map of step * g on a vector."""
     return layout.ravel(regulariser.prox(layout.unravel(v), jnp.asarray(step, v.dtype)))
+
+
+_PROMISE: type[SmoothOracle] = Objective  # what authors are promised, checked by mypy

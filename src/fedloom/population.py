@@ -1,5 +1,6 @@
 """Problem and clients brought together: what the hub may know, and what each client holds."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -10,13 +11,14 @@ from fedloom.errors import ParameterError
 from fedloom.layout import Layout
 from fedloom.objective import prox
 from fedloom.operators.blocks import Block, block
+from fedloom.oracles import SaddleFedView, VerticalFedView
 from fedloom.party import PartyObjective
 from fedloom.problems.base import Problem
 from fedloom.problems.losses import Loss
 from fedloom.problems.vertical import Vertical
 from fedloom.pytrees import pytree, static
 from fedloom.rows import Rows, Spec, Store, store
-from fedloom.types import Array
+from fedloom.types import Array, Held, Scalar, abstract
 
 
 @pytree
@@ -24,7 +26,7 @@ class Fed:
     """What the hub may know: how many clients there are, how they count, and the regulariser."""
 
     problem: Problem
-    weights: Array  # (n,) the weights of the clients in the objective; they sum to one
+    weights: Held  # (n,) the weights of the clients in the objective; they sum to one
     n: int = static()
     layout: Layout = static()
     spec: Spec = static()
@@ -38,7 +40,7 @@ class Fed:
         """A fresh dual vector of a saddle problem."""
         return self.layout.dual.ravel(self.problem.init_dual(key, self.spec))  # type: ignore[union-attr, attr-defined]
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def prox(self, v: Array, step: Scalar) -> Array:
         """The proximal map of step * g."""
         return prox(self.problem.regulariser, self.layout, v, step)
 
@@ -52,8 +54,8 @@ class LabelParty(Fed):
     """The hub of a vertical federation: the party that has the labels."""
 
     problem: Vertical
-    labels: Array = None  # as the loss takes them
-    test_labels: Array = None  # None: there are no test rows
+    labels: Held = dataclasses.field(kw_only=True)  # as the loss takes them
+    test_labels: Held | None = dataclasses.field(kw_only=True)  # None: there are no test rows
     order: tuple[int, ...] = static(default=())  # of the parties in a model: by their names
 
     def init_model(self, key: Array) -> Array:
@@ -199,10 +201,9 @@ def _know_parties(problem: Vertical, parties: Parties, precision: str) -> LabelP
         len(parties),
         problem.joint_layout(shares, parties.classes, precision),
         Spec((sum(parties.widths),), parties.classes, precision),
-        None,
-        problem.targets(parties.y, parties.classes, precision),
-        None if tested is None else problem.targets(tested, parties.classes, precision),
-        tuple(sorted(range(len(parties)), key=parties.names.__getitem__)),
+        labels=problem.targets(parties.y, parties.classes, precision),
+        test_labels=None if tested is None else problem.targets(tested, parties.classes, precision),
+        order=tuple(sorted(range(len(parties)), key=parties.names.__getitem__)),
     )
 
 
@@ -234,9 +235,9 @@ def _cast(rows: Rows, precision: str) -> Rows:
 def _one(rows: Rows, precision: str) -> Rows:
     """What one row is like at the run's precision."""
 
-    def shape(array: Any) -> jax.ShapeDtypeStruct:
-        array = np.asarray(array)
-        return jax.ShapeDtypeStruct(array.shape[1:], _dtype(array, precision))
+    def shape(held: Held) -> Array:
+        array = np.asarray(held)
+        return abstract(array.shape[1:], _dtype(array, precision))
 
     return Rows(shape(rows.x), shape(rows.y))
 
@@ -244,3 +245,8 @@ def _one(rows: Rows, precision: str) -> Rows:
 def _dtype(array: np.ndarray, precision: str) -> Any:
     """Floating point numbers at the run's precision; classes and tokens as 32-bit integers."""
     return np.int32 if np.issubdtype(array.dtype, np.integer) else precision
+
+
+# What authors are promised, checked by mypy.
+_PROMISE: type[SaddleFedView] = Fed
+_PROMISE_OF_LABELS: type[VerticalFedView] = LabelParty

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from fedloom.layout import Layout
 from fedloom.objective import Oracle
+from fedloom.oracles import SaddleOracle
 from fedloom.rows import Batch
 from fedloom.types import Array, Tree
 
@@ -62,3 +63,6 @@ class SaddleObjective(Oracle):
         slopes = jax.grad(self._value, argnums=(0, 1))
         gx, gy = slopes(self.layout.unravel(x), self._dual.unravel(y), batch)
         return self.layout.ravel(gx), self._dual.ravel(gy)
+
+
+_PROMISE: type[SaddleOracle] = SaddleObjective  # what authors are promised, checked by mypy

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from fedloom.data.clients import Clients
@@ -13,6 +12,7 @@ from fedloom.operators.blocks import Dense
 from fedloom.population import Federation, Group, Party, alone, know
 from fedloom.problems.base import Problem
 from fedloom.rows import Rows, store
+from fedloom.types import Array, Held, abstract
 
 
 def bare_clients(
@@ -62,9 +62,9 @@ def outline(problem: Problem, bare: Holders, batch_size: int | None, precision: 
     if isinstance(bare, Parties):
         return Federation(fed, tuple(_outlined_parties(problem, bare, precision)))
 
-    def shape(array: np.ndarray) -> Any:
+    def shape(array: Held) -> Array:
         whole = np.issubdtype(array.dtype, np.integer)
-        return jax.ShapeDtypeStruct(array.shape, np.int32 if whole else precision)
+        return abstract(array.shape, np.int32 if whole else precision)
 
     rows = Rows(shape(bare.train.x), shape(bare.train.y))
     nothing = Rows(np.zeros((len(bare.train.y), 0)), np.zeros((len(bare.train.y), 0)))
@@ -79,7 +79,7 @@ def outline(problem: Problem, bare: Holders, batch_size: int | None, precision: 
 
 def _outlined_parties(problem: Any, bare: Parties, precision: str) -> Iterator[Party]:
     for i, width in enumerate(bare.widths):
-        block = Dense(jax.ShapeDtypeStruct((width, bare.rows), precision))
+        block = Dense(abstract((width, bare.rows), precision))
         layout = problem.share_layout(width, bare.classes, precision)
         yield Party(problem, block, None, layout, bare.classes, (i,))
 

@@ -27,7 +27,7 @@ from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan, map_group
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 Raw = dict[str, Any]  # what was measured of one model
 MAIN = ""  # the prefix of the metrics of the model that the hub hands out
@@ -76,10 +76,10 @@ def _measure_model(
     plan: Plan,
     wanted: Wanted,
 ) -> Raw:
-    def of(group: Group, state: Tree) -> dict[str, Array]:
+    def of(group: Group, state: Tree) -> dict[str, Held]:
         store = group.train if group.test is None else group.test
 
-        def at_client(common: Tree, f: Any, index: Array, client: Tree) -> dict[str, Array]:
+        def at_client(common: Tree, f: Any, index: Array, client: Tree) -> dict[str, Held]:
             algorithm, model = common
             deployed = algorithm.deployed(model, client, f)
             layout, problem = f.layout, group.problem
@@ -87,7 +87,7 @@ def _measure_model(
                 layout, problem = f.own.layout, f.own.problem
             arrays = layout.unravel(deployed)
             batch = store.share(index).everything()
-            out = {
+            out: dict[str, Held] = {
                 name: batch.mean(metric.of_rows(arrays, batch.rows).astype(deployed.dtype))
                 for name, metric in wanted.at(problem).items()
             }

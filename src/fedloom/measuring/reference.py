@@ -30,8 +30,10 @@ from fedloom.problems.base import Problem
 from fedloom.problems.vertical import Vertical
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
+_Four = tuple[Array, Array, Array, Array]
+_Six = tuple[Array, Array, Array, Array, Array, Array]
 _NEWTON_LIMIT = 600  # dimension up to which a Hessian is formed
 _FLAT = 1e-12  # share of the largest curvature below which there is none
 _SAME = 1e-5  # relative distance up to which two solutions are one
@@ -122,7 +124,7 @@ def _flat_direction(federation: Federation, w: Array, dual: str) -> np.ndarray |
 
 
 @reproducible("dual")
-def _curvature(federation: Federation, w: Array, free: Array, dual: str) -> Array:
+def _curvature(federation: Federation, w: Array, free: Held, dual: str) -> Array:
     """The Hessian of the smooth part in some of the coordinates."""
     smooth = smooth_part(federation, _PLAN, dual)
     return jax.hessian(lambda part: smooth(w.at[free].set(part)))(w[free])
@@ -180,7 +182,7 @@ def _fista(
 
         return jax.lax.while_loop(too_long, halve, (prox(v - step * grad, step), step))
 
-    def body(state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def body(state: _Six) -> _Six:
         w, v, t, step, _, taken = state
         new, step = search(v, 1.1 * step)
         uphill = (v - new) @ (new - w) > 0
@@ -189,7 +191,7 @@ def _fista(
         moved = jnp.abs(v - new).max() / step
         return new, new + momentum * (new - w), t_new, step, moved, taken + 1
 
-    def unfinished(state: tuple[Array, ...]) -> Array:
+    def unfinished(state: _Six) -> Array:
         w, *_, moved, taken = state
         return (moved > tolerance * (1 + jnp.abs(w).max())) & (taken < iterations)
 
@@ -201,7 +203,7 @@ def _fista(
 def _proximal_newton(smooth: Callable, prox: Callable, start: Array, tolerance: float) -> Array:
     """Newton steps on the smooth part, with the regulariser kept whole in each quadratic model."""
 
-    def body(state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def body(state: _Four) -> _Four:
         w, before, _, taken = state
         grad, hessian = jax.grad(smooth)(w), jax.hessian(smooth)(w)
 
@@ -217,7 +219,7 @@ def _proximal_newton(smooth: Callable, prox: Callable, start: Array, tolerance: 
         better = merits[best] < before
         return jnp.where(better, steps[best], w), merits[best], before, taken + 1
 
-    def unfinished(state: tuple[Array, ...]) -> Array:
+    def unfinished(state: _Four) -> Array:
         # A residual of rounding may still hide an error of residual / curvature in w, so Newton
         # goes on as long as it gains.
         w, residual, before, taken = state

@@ -10,7 +10,7 @@ from fedloom.models import layers
 from fedloom.models.base import Model
 from fedloom.parameters import at_least, param, parametrised
 from fedloom.rows import Spec
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 
 @parametrised
@@ -52,7 +52,7 @@ class GRU(Model):
             "output": layers.dense_init(out_key, self.hidden, spec.classes, spec.dtype),
         }
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each symbol, at every place of every row."""
         # Input products of all places at once: the loop keeps only what depends on the state.
         symbols = layers.dense(arrays["input"], arrays["embedding"]["weights"])[x]

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 
 from fedloom.errors import ParameterError
 from fedloom.parameters import Rule, at_least, param, parametrised, positive
-from fedloom.types import Array
+from fedloom.types import Array, Scalar
 
 __all__ = [
     "Aggregator",
@@ -236,7 +236,7 @@ def _lengths(values: Array) -> Array:
     return jnp.sqrt((values * values).sum(1))
 
 
-def _shortened(values: Array, bound: Array) -> Array:
+def _shortened(values: Array, bound: Scalar) -> Array:
     lengths = _lengths(values)
     return values * jnp.minimum(1, bound / jnp.where(lengths > 0, lengths, 1))[:, None]
 

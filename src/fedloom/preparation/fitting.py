@@ -85,7 +85,7 @@ def _columns(schema: Schema, moments: Moments, missing: np.ndarray) -> list[Colu
     for name, listed in schema.columns.items():
         missing_here = int(gaps[name])
         if listed is None:
-            mean, present = float(moments.mean[place]), max(moments.present[place], 1)
+            mean, present = float(moments.mean[place]), max(float(moments.present[place]), 1.0)
             deviation = float(np.sqrt(moments.squares[place] / present))
             # A column that is constant up to rounding stays at zero, whatever comes later.
             scale = 1.0 if deviation <= 1e-12 * abs(mean) else deviation

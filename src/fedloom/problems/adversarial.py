@@ -19,7 +19,7 @@ from fedloom.problems.linear import Logistic, accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.rows import Rows, Spec
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 
 @parametrised
@@ -64,7 +64,7 @@ class Adversarial(SaddleProblem):
         """The penalty's 2 penalty_strength, of which half is left to the loss."""
         return self.penalty_strength
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """Scores of unperturbed rows."""
         if self.model is None:
             return x.reshape(x.shape[0], int(np.prod(x.shape[1:]))) @ model

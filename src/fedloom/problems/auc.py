@@ -28,7 +28,7 @@ from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_p
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.rows import Rows, Spec
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 
 @parametrised
@@ -103,7 +103,7 @@ class AUC(SaddleProblem):
             )
         return self.positive_rate
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """The score of each row."""
         if self.model is None:
             return x.reshape(x.shape[0], -1) @ model["w"]

@@ -22,7 +22,7 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, 
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Share, Spec
 from fedloom.saddle_objective import SaddleObjective
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 
 class SaddleProblem(Problem):
@@ -79,7 +79,7 @@ class Saddle(SaddleProblem):
     primal: Callable[[Array, Spec], Tree] = param(anything, "function (key, spec) -> arrays of x")
     dual: Callable[[Array, Spec], Tree] = param(anything, "function (key, spec) -> arrays of y")
     concavity: float = param(positive, "modulus of strong concavity in y")
-    score: Callable[[Tree, Array], Array] | None = param(
+    score: Callable[[Tree, Held], Array] | None = param(
         anything, "function (x, features) -> scores; none: no scores", default=None
     )
     weak_convexity: float = weak_convexity_param()
@@ -99,7 +99,7 @@ class Saddle(SaddleProblem):
         """What `loss` returns."""
         return self.loss(x, y, rows)
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """What `score` returns."""
         if self.score is None:
             raise ParameterError(

@@ -9,15 +9,15 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, 
 from fedloom.problems.linear import accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Spec
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 
-def _squared(outputs: Array, targets: Array) -> Array:
+def _squared(outputs: Array, targets: Held) -> Array:
     error = outputs.reshape(targets.shape) - targets
     return 0.5 * (error * error).reshape(targets.shape[0], -1).sum(-1)
 
 
-LOSSES: Mapping[str, Callable[[Array, Array], Array]] = {
+LOSSES: Mapping[str, Callable[[Array, Held], Array]] = {
     "cross_entropy": cross_entropy,
     "squared": _squared,
 }
@@ -32,7 +32,7 @@ class Supervised(Problem):
     """
 
     model: Model = param(instance_of(Model), "the network: an (init, apply) pair")
-    loss: str | Callable[[Array, Array], Array] = param(
+    loss: str | Callable[[Array, Held], Array] = param(
         anything,
         "'cross_entropy', 'squared', or a function of outputs and labels",
         default="cross_entropy",
@@ -57,7 +57,7 @@ class Supervised(Problem):
         loss = self.loss if callable(self.loss) else LOSSES[self.loss]
         return loss(self.predict(model, rows.x), rows.y)
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """The outputs of the network."""
         return self.model.apply(model, x)
 

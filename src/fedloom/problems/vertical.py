@@ -23,7 +23,7 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param
 from fedloom.problems.losses import LOSSES, Loss
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Spec
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 
 @parametrised
@@ -79,7 +79,7 @@ class Vertical(Problem):
             )
         return np.asarray(2 * y - 1 if classes == 2 else y, dtype)
 
-    def loss_at(self, targets: Array, classes: int, dtype: Any) -> Loss:
+    def loss_at(self, targets: Held, classes: int, dtype: Any) -> Loss:
         """The loss at these labels."""
         weight = 1 / targets.shape[0] if self.mean else 1.0
         return LOSSES[self.loss](targets, classes, dtype, weight)

@@ -14,7 +14,7 @@ from fedloom.errors import ProtocolError
 from fedloom.population import Federation, Group
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.rounds import keys
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 
 class Plan(NamedTuple):
@@ -27,9 +27,9 @@ class Plan(NamedTuple):
 class Slots(NamedTuple):
     """The part of a cohort that falls into one group."""
 
-    places: Array  # (c,) positions in the cohort
-    index: Array  # (c,) which client of the group
-    present: Array  # (c,)
+    places: Held  # (c,) positions in the cohort
+    clients: Held  # (c,) which clients of the group
+    present: Held  # (c,)
 
 
 def answer(
@@ -38,7 +38,7 @@ def answer(
     states: tuple[Tree, ...],
     request: Ask,
     root: Array,
-    round: Array,
+    round: Array | int,
     exchange: int,
     plan: Plan,
 ) -> tuple[tuple[Tree, ...], Replies]:
@@ -112,27 +112,27 @@ def _run(
     request: Ask,
     slots: Slots,
     root: Array,
-    round: Array,
+    round: Array | int,
     exchange: int,
     plan: Plan,
 ) -> tuple[Tree, Tree]:
     """One group's part of an exchange."""
-    ids = slots.index if group.members is None else jnp.asarray(group.members)[slots.index]
+    ids = slots.clients if group.members is None else jnp.asarray(group.members)[slots.clients]
     client_keys = jax.vmap(lambda id: keys.client(root, round, exchange, id))(jnp.asarray(ids))
-    whole_group = _is_static(slots.index) and np.array_equal(slots.index, np.arange(group.size))
-    before = state if whole_group else jax.tree.map(lambda s: s[slots.index], state)
+    whole_group = _is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
+    before = state if whole_group else jax.tree.map(lambda s: s[slots.clients], state)
 
     def work(common: Tree, f: Any, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
         algorithm, message = common
         return algorithm.perform(request.method, client, message, f, key)
 
-    index, common = jnp.asarray(slots.index), (algorithm, request.message)
+    index, common = jnp.asarray(slots.clients), (algorithm, request.message)
     after, reply = map_group(group, work, plan, common, index, before, client_keys)
     if _is_static(slots.present) and np.all(slots.present):
         if whole_group:
             return after, reply
-        return jax.tree.map(lambda s, a: s.at[slots.index].set(a), state, after), reply
-    target = jnp.where(slots.present, slots.index, group.size)  # an absent client keeps its state
+        return jax.tree.map(lambda s, a: s.at[slots.clients].set(a), state, after), reply
+    target = jnp.where(slots.present, slots.clients, group.size)  # an absent client keeps its state
     return jax.tree.map(functools.partial(_put, target), state, after), reply
 
 
@@ -190,5 +190,5 @@ def _check(request: Ask, states: tuple[Tree, ...]) -> None:
         )
 
 
-def _is_static(array: Array) -> bool:
+def _is_static(array: Held) -> bool:
     return isinstance(array, np.ndarray)

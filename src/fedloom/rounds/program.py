@@ -11,7 +11,7 @@ from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Round, payload_bytes
 from fedloom.rounds import keys
 from fedloom.rounds.mapping import Plan, answer, map_group
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 
 class State(NamedTuple):
@@ -25,9 +25,9 @@ class State(NamedTuple):
 class Traffic(NamedTuple):
     """For each exchange of a round: the bytes of one message each way, and how many were sent."""
 
-    bytes_down: Array
-    bytes_up: Array
-    messages: Array
+    bytes_down: Held
+    bytes_up: Held
+    messages: Held
 
 
 class Outcome(NamedTuple):

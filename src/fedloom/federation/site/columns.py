@@ -108,7 +108,7 @@ class OwnColumns:
     def _share(self, site: Site, facts: Facts) -> Any:
         state = site.state_after(tuple(facts["after"]))
         # What a party deploys is its own share, whatever the hub's slack is.
-        return jnp.asarray(site.algorithm.deployed(None, state, site.group.objective(0)))
+        return jnp.asarray(site.algorithm.deployed(jnp.zeros(0), state, site.group.objective(0)))
 
 
 def joining_of(settings: Settings) -> Joining:

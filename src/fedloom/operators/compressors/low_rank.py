@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedloom.operators.compressors.base import Array, Biased
+from fedloom.operators.compressors.base import Biased
 from fedloom.parameters import at_least, param, parametrised
+from fedloom.types import Array
 
 
 class Factors(NamedTuple):

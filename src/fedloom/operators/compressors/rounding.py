@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.operators.compressors.base import Array, Unbiased
+from fedloom.operators.compressors.base import Unbiased
 from fedloom.parameters import Rule, at_least, param, parametrised
+from fedloom.types import Array
 
 
 class Rounded(NamedTuple):

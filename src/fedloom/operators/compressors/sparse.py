@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom import draws
-from fedloom.operators.compressors.base import Array, Biased, Unbiased
+from fedloom.operators.compressors.base import Biased, Unbiased
 from fedloom.parameters import Rule, flag, param, parametrised
+from fedloom.types import Array
 
 PER_CENT = Rule(
     lambda v: isinstance(v, int) and not isinstance(v, bool) and 1 <= v <= 100,
@@ -50,6 +51,7 @@ class RandK(Unbiased):
         values = message
         if isinstance(message, Sample):
             values, key = message.values, jax.random.wrap_key_data(message.seed, impl=draws.IMPL)
+        assert key is not None  # of a shared compressor, whose places do not travel
         flat = jnp.zeros(math.prod(like.shape), like.dtype)
         return flat.at[self.places(like, key)].set(values).reshape(like.shape)
 
