@@ -65,7 +65,7 @@ def potential(
 @jax.jit
 def _best_values(federation: Federation, points: Array) -> Array:
     """F_i(w_i), by round and client."""
-    fed: Any = federation.fed
+    fed = federation.fed
     group = federation.groups[0]
     start = fed.init_dual(jax.random.key(0))
 

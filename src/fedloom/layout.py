@@ -55,5 +55,5 @@ def layout_of(init: Callable[[], Tree]) -> Layout:
     return Layout(treedef, tuple(leaf.shape for _, leaf in paths), names, dtype)
 
 
-def _last_name(path: tuple[Any, ...]) -> str:
+def _last_name(path: jax.tree_util.KeyPath) -> str:
     return jax.tree_util.keystr(path[-1:], simple=True) if path else ""

@@ -14,7 +14,7 @@ import numpy as np
 from fedloom.layout import Layout
 from fedloom.oracles import SmoothOracle
 from fedloom.rows import Batch, Share
-from fedloom.types import Array, Scalar
+from fedloom.types import Array, Scalar, Tree
 
 
 class Oracle:
@@ -81,7 +81,7 @@ class Objective(Oracle):
         """The gradient of f_i over all of the client's rows."""
         return self._grad(w, self._everything)
 
-    def _value(self, model: Any, batch: Batch) -> Array:
+    def _value(self, model: Tree, batch: Batch) -> Array:
         return batch.mean(self.problem.losses(model, batch.rows)) + self.problem.penalty(model)
 
     def _grad(self, w: Array, batch: Batch) -> Array:

@@ -5,13 +5,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from fedloom.data.parties import Holders, Parties
 from fedloom.errors import ParameterError
 from fedloom.layout import Layout
 from fedloom.objective import prox
 from fedloom.operators.blocks import Block, block
-from fedloom.oracles import SaddleFedView, VerticalFedView
+from fedloom.oracles import AnyOracle, SaddleFedView, VerticalFedView
 from fedloom.party import PartyObjective
 from fedloom.problems.base import Problem
 from fedloom.problems.losses import Loss
@@ -84,7 +85,7 @@ class Group:
         """How many clients the group has."""
         return len(self.train.offsets)
 
-    def objective(self, index: Array | int) -> Any:
+    def objective(self, index: Array | int) -> AnyOracle:
         """The oracles of one client of the group."""
         return self.problem.objective(self.layout, self.train.share(index), self.batch_size)
 
@@ -116,6 +117,12 @@ class Federation:
 
     fed: Fed
     groups: tuple[Any, ...]  # of Group, or of Party
+
+    @property
+    def label_party(self) -> LabelParty:
+        """The hub of a vertical federation."""
+        assert isinstance(self.fed, LabelParty)
+        return self.fed
 
 
 def assemble(
@@ -149,7 +156,7 @@ def assemble(
 def know(problem: Problem, clients: Holders, precision: str) -> Fed:
     """What the hub learns of the clients before the first round: their number and sizes."""
     if isinstance(clients, Parties):
-        return _know_parties(_vertical(problem), clients, precision)
+        return _know_parties(vertical(problem), clients, precision)
     if isinstance(problem, Vertical):
         raise ParameterError(
             "a vertical problem needs parties with columns of the same rows; got clients with "
@@ -166,7 +173,7 @@ def know(problem: Problem, clients: Holders, precision: str) -> Fed:
 def alone(problem: Problem, clients: Holders, batch_size: int | None, precision: str) -> list[Any]:
     """Each client by itself, with nothing but its own rows: what a site of a network holds."""
     if isinstance(clients, Parties):
-        return _parties(_vertical(problem), clients, precision)
+        return _parties(vertical(problem), clients, precision)
     fed = know(problem, clients, precision)
     variants: dict[int, Problem] = {}
     for variant, members in fed.problem.groups(clients):
@@ -182,7 +189,8 @@ def alone(problem: Problem, clients: Holders, batch_size: int | None, precision:
     ]
 
 
-def _vertical(problem: Problem) -> Vertical:
+def vertical(problem: Problem) -> Vertical:
+    """The problem, where it is one for parties."""
     if not isinstance(problem, Vertical):
         raise ParameterError(
             f"parties with columns of the same rows need a vertical problem; got "
@@ -242,7 +250,7 @@ def _one(rows: Rows, precision: str) -> Rows:
     return Rows(shape(rows.x), shape(rows.y))
 
 
-def _dtype(array: np.ndarray, precision: str) -> Any:
+def _dtype(array: np.ndarray, precision: str) -> DTypeLike:
     """Floating point numbers at the run's precision; classes and tokens as 32-bit integers."""
     return np.int32 if np.issubdtype(array.dtype, np.integer) else precision
 

@@ -2,15 +2,15 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.operators.blocks import Dense
-from fedloom.population import Federation, Group, Party, alone, know
+from fedloom.population import Federation, Group, Party, alone, know, vertical
 from fedloom.problems.base import Problem
+from fedloom.problems.vertical import Vertical
 from fedloom.rows import Rows, store
 from fedloom.types import Array, Held, abstract
 
@@ -40,7 +40,7 @@ def bare_parties(
 ) -> Parties:
     """Parties of whom only the numbers of people and features are known; all labels are 0."""
 
-    def zeros(people: int) -> tuple[Any, ...]:
+    def zeros(people: int) -> tuple[np.ndarray, ...]:
         return tuple(np.broadcast_to(np.float32(0), (people, width)) for width in widths)
 
     def labels(people: int) -> np.ndarray:
@@ -60,7 +60,7 @@ def outline(problem: Problem, bare: Holders, batch_size: int | None, precision: 
     """The federation with shapes in the place of rows, to work out what is said in a run."""
     fed = know(problem, bare, precision)
     if isinstance(bare, Parties):
-        return Federation(fed, tuple(_outlined_parties(problem, bare, precision)))
+        return Federation(fed, tuple(_outlined_parties(vertical(problem), bare, precision)))
 
     def shape(array: Held) -> Array:
         whole = np.issubdtype(array.dtype, np.integer)
@@ -77,7 +77,7 @@ def outline(problem: Problem, bare: Holders, batch_size: int | None, precision: 
     return Federation(fed, tuple(groups))
 
 
-def _outlined_parties(problem: Any, bare: Parties, precision: str) -> Iterator[Party]:
+def _outlined_parties(problem: Vertical, bare: Parties, precision: str) -> Iterator[Party]:
     for i, width in enumerate(bare.widths):
         block = Dense(abstract((width, bare.rows), precision))
         layout = problem.share_layout(width, bare.classes, precision)

@@ -127,5 +127,5 @@ def _array(entry: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
-def _name(path: tuple[Any, ...]) -> str:
+def _name(path: jax.tree_util.KeyPath) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/") or "value"

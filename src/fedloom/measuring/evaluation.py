@@ -22,6 +22,7 @@ from fedloom.errors import ParameterError
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.measuring.wanted import Wanted, chosen_from
+from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
@@ -79,7 +80,7 @@ def _measure_model(
     def of(group: Group, state: Tree) -> dict[str, Held]:
         store = group.train if group.test is None else group.test
 
-        def at_client(common: Tree, f: Any, index: Array, client: Tree) -> dict[str, Held]:
+        def at_client(common: Tree, f: AnyOracle, index: Array, client: Tree) -> dict[str, Held]:
             algorithm, model = common
             deployed = algorithm.deployed(model, client, f)
             layout, problem = f.layout, group.problem
@@ -214,7 +215,7 @@ def _pooled_auc(raw: dict[str, Any]) -> float:
     return auc(scores[labels >= 0], labels[labels >= 0])
 
 
-def _members(group: Group) -> Any:
+def _members(group: Group) -> slice | list[int]:
     return slice(None) if group.members is None else list(group.members)
 
 

@@ -15,7 +15,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +24,8 @@ from fedloom.data.parties import Holders
 from fedloom.errors import FedloomError
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.parameters import check, one_of
-from fedloom.population import Federation, assemble
+from fedloom.population import Federation, LabelParty, assemble
 from fedloom.problems.base import Problem
-from fedloom.problems.vertical import Vertical
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Held, Tree
@@ -105,7 +103,7 @@ def _flat_direction(federation: Federation, w: Array, dual: str) -> np.ndarray |
 
     The l2 penalty bends it in all directions but those of the biases.
     """
-    fed: Any = federation.fed
+    fed = federation.fed
     bends = np.repeat(
         [bool(fed.problem.l2 > 0) and name != "bias" for name in fed.layout.names],
         [math.prod(shape) for shape in fed.layout.shapes],
@@ -139,11 +137,10 @@ def _solve(
     federation: Federation, start: Array, dual: str, tolerance: float, iterations: int
 ) -> tuple[Array, Array, Array]:
     """A solution, its objective and its residual."""
-    fed: Any = federation.fed
+    fed = federation.fed
     whole = smooth_part(federation, _PLAN, dual)
     # A vertical loss may be a sum over rows; divided by their number it is of a common scale.
-    summed = isinstance(fed.problem, Vertical) and not fed.problem.mean
-    rows = len(fed.labels) if summed else 1
+    rows = len(fed.labels) if isinstance(fed, LabelParty) and not fed.problem.mean else 1
     smooth = lambda w: whole(w) / rows  # noqa: E731
     prox = lambda v, step: fed.prox(v, step / rows)  # noqa: E731
     if fed.layout.size <= _NEWTON_LIMIT:

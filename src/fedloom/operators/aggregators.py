@@ -18,7 +18,7 @@ bound that the honest ones set. Honest replies that differ move it too: none of 
 mean, and with unlike clients their limits differ from that of the mean.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -253,7 +253,7 @@ def _krum_scores(values: Array, there: Array, malicious: int) -> Array:
     return jnp.where(there, jnp.minimum(scores, jnp.finfo(values.dtype).max), jnp.inf)
 
 
-def _check_few_malicious(rule: Any, malicious: int, replies: int) -> None:
+def _check_few_malicious(rule: object, malicious: int, replies: int) -> None:
     if 2 * malicious + 3 > replies:
         most = "none" if replies < 3 else str((replies - 3) // 2)
         raise ParameterError(

@@ -34,7 +34,7 @@ class Dense:
         return self.features.shape[1], self.features.shape[0]
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """Of the numbers."""
         return self.features.dtype
 
@@ -80,7 +80,7 @@ class Sparse:
         return self.row_order.shape[0], self.width
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """Of the numbers."""
         return self.chunk_values.dtype
 

@@ -7,7 +7,6 @@ where it is separate (each site's own systematic error of measurement).
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +18,7 @@ from fedloom.problems.linear import Logistic, accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.rows import Rows, Spec
-from fedloom.types import Array, Held, Tree
+from fedloom.types import Array, Held, Scalar, Tree
 
 
 @parametrised
@@ -60,7 +59,7 @@ class Adversarial(SaddleProblem):
         return losses - self.penalty_strength * (y * y).sum()
 
     @property
-    def strong_concavity(self) -> Any:
+    def strong_concavity(self) -> Scalar:
         """The penalty's 2 penalty_strength, of which half is left to the loss."""
         return self.penalty_strength
 

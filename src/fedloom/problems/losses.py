@@ -6,11 +6,12 @@ the loss l(z / beta), which together with the products times beta poses the same
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from fedloom.errors import ParameterError
 from fedloom.types import Array, Held, Scalar
@@ -26,7 +27,7 @@ class Loss:
 
     bend: ClassVar[float]  # the Lipschitz constant of the plain sum's gradient
 
-    def __init__(self, labels: Held, classes: int, dtype: Any, weight: float = 1.0):
+    def __init__(self, labels: Held, classes: int, dtype: DTypeLike, weight: float = 1.0):
         self.labels = jnp.asarray(labels)
         self.classes = classes
         self.dtype = dtype

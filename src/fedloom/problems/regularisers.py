@@ -27,7 +27,7 @@ class Regulariser:
     """A convex g(x) with a cheap proximal map."""
 
     __parametrised__: ClassVar[bool] = True
-    on: Any  # names of arrays, or None
+    on: tuple[str, ...] | None  # names of arrays, or None
 
     def value_of(self, array: Array) -> Array:
         """The value of g on one array."""

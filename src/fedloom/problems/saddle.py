@@ -22,14 +22,14 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, 
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Share, Spec
 from fedloom.saddle_objective import SaddleObjective
-from fedloom.types import Array, Held, Tree
+from fedloom.types import Array, Held, Scalar, Tree
 
 
 class SaddleProblem(Problem):
     """Base of the saddle problems."""
 
     kind: ClassVar[str] = "saddle"
-    weak_convexity: Any = 0.0  # f(x, y) + (weak_convexity / 2) |x|^2 is convex in x
+    weak_convexity: float = 0.0  # f(x, y) + (weak_convexity / 2) |x|^2 is convex in x
 
     def init_dual(self, key: Array, spec: Spec) -> Tree:
         """The arrays of a fresh dual."""
@@ -40,7 +40,7 @@ class SaddleProblem(Problem):
         raise NotImplementedError
 
     @property
-    def strong_concavity(self) -> Any:
+    def strong_concavity(self) -> Scalar:
         """The modulus with which every f(x, .) is strongly concave."""
         raise NotImplementedError
 
@@ -109,6 +109,6 @@ class Saddle(SaddleProblem):
         return self.score(model, x)
 
     @property
-    def strong_concavity(self) -> Any:
+    def strong_concavity(self) -> Scalar:
         """As stated."""
         return self.concavity

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,8 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from fedloom.errors import ProtocolError
-from fedloom.population import Federation, Group
+from fedloom.oracles import AnyOracle
+from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.rounds import keys
 from fedloom.types import Array, Held, Tree
@@ -67,7 +68,9 @@ def answer(
     return states, Replies(value, dataclasses.replace(request.to, present=present))
 
 
-def map_group(group: Group, work: Callable, plan: Plan, common: Tree, *per_client: Tree) -> Tree:
+def map_group(
+    group: Group | Party, work: Callable[..., Tree], plan: Plan, common: Tree, *per_client: Tree
+) -> Tree:
     """Apply `work(common, f, *rows)` to clients: side by side, in portions, or over devices.
 
     What all clients see is handed over as `common`: an array that `work` took from around it would
@@ -76,7 +79,7 @@ def map_group(group: Group, work: Callable, plan: Plan, common: Tree, *per_clien
     """
     size = per_client[0].shape[0]
 
-    def here(group: Group, common: Tree, *per_client: Tree) -> Tree:
+    def here(group: Group | Party, common: Tree, *per_client: Tree) -> Tree:
         def one(index: Array, *rest: Tree) -> Tree:
             return work(common, group.objective(index), index, *rest)
 
@@ -107,7 +110,7 @@ def map_group(group: Group, work: Callable, plan: Plan, common: Tree, *per_clien
 
 def _run(
     algorithm: Algorithm,
-    group: Group,
+    group: Group | Party,
     state: Tree,
     request: Ask,
     slots: Slots,
@@ -122,7 +125,7 @@ def _run(
     whole_group = _is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
     before = state if whole_group else jax.tree.map(lambda s: s[slots.clients], state)
 
-    def work(common: Tree, f: Any, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
+    def work(common: Tree, f: AnyOracle, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
         algorithm, message = common
         return algorithm.perform(request.method, client, message, f, key)
 
@@ -136,7 +139,7 @@ def _run(
     return jax.tree.map(functools.partial(_put, target), state, after), reply
 
 
-def _slots(cohort: Cohort, group: Group, n: int) -> Slots:
+def _slots(cohort: Cohort, group: Group | Party, n: int) -> Slots:
     """The members of a group among a cohort, in as few slots as always suffice."""
     size = len(cohort)
     if group.members is None:

@@ -1,14 +1,14 @@
 """Compressors that keep some of the entries."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedloom import draws
-from fedloom.operators.compressors.base import Biased, Unbiased
+from fedloom.operators.compressors.base import Biased, Shaped, Unbiased
 from fedloom.parameters import Rule, flag, param, parametrised
 from fedloom.types import Array
 
@@ -33,11 +33,11 @@ class RandK(Unbiased):
     per_cent: int = param(PER_CENT, "how many entries in a hundred are kept")
     shared: bool = param(flag, "whether both ends, and all senders, draw alike", default=True)
 
-    def count(self, like: Any) -> int:
+    def count(self, like: Shaped) -> int:
         """The number K."""
         return math.ceil(self.per_cent * math.prod(like.shape) / 100)
 
-    def places(self, like: Any, key: Array) -> Array:
+    def places(self, like: Shaped, key: Array) -> Array:
         """Which entries a key stands for."""
         return draws.distinct(key, draws.domain(math.prod(like.shape)), self.count(like))
 
@@ -46,7 +46,7 @@ class RandK(Unbiased):
         values = v.reshape(-1)[self.places(v, key)] * (v.size / self.count(v))
         return values if self.shared else Sample(values, jax.random.key_data(key))
 
-    def restore(self, message: Array | Sample, like: Any, key: Array | None = None) -> Array:
+    def restore(self, message: Array | Sample, like: Shaped, key: Array | None = None) -> Array:
         """Zeros but at the places."""
         values = message
         if isinstance(message, Sample):
@@ -55,7 +55,7 @@ class RandK(Unbiased):
         flat = jnp.zeros(math.prod(like.shape), like.dtype)
         return flat.at[self.places(like, key)].set(values).reshape(like.shape)
 
-    def omega(self, like: Any) -> float:
+    def omega(self, like: Shaped) -> float:
         """The factor s / K."""
         return math.prod(like.shape) / self.count(like)
 
@@ -73,7 +73,7 @@ class TopK(Biased):
 
     per_cent: int = param(PER_CENT, "how many entries in a hundred are kept")
 
-    def count(self, like: Any) -> int:
+    def count(self, like: Shaped) -> int:
         """The number K."""
         return math.ceil(self.per_cent * math.prod(like.shape) / 100)
 
@@ -83,12 +83,12 @@ class TopK(Biased):
         places = _largest(jnp.abs(flat), self.count(v))
         return Entries(flat[places], places)
 
-    def restore(self, message: Entries, like: Any, key: Array | None = None) -> Array:
+    def restore(self, message: Entries, like: Shaped, key: Array | None = None) -> Array:
         """Zeros but at the places."""
         flat = jnp.zeros(math.prod(like.shape), like.dtype)
         return flat.at[message.places].set(message.values).reshape(like.shape)
 
-    def delta(self, like: Any) -> float:
+    def delta(self, like: Shaped) -> float:
         """The factor s / K."""
         return math.prod(like.shape) / self.count(like)
 
