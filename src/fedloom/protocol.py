@@ -11,6 +11,7 @@ The rules:
 - The number of exchanges in a round is a Python constant. A conditional exchange is
   `ask(..., when=coin)`; there is no `yield` inside `lax`.
 - A client method sees its state, its message, its oracle `f`, its key and the hyper-parameters.
+  What `f` and `fed` have, for each kind of problem, is in `oracles.py`.
 - State is values: arrays, or named tuples of them. What the next round needs is in the state; what
   is only for the eye goes into the second return value of the round.
 - Models are vectors in R^d. The problem knows how a vector folds into layers.

@@ -124,9 +124,8 @@ class FFMDR(Algorithm):
     ) -> tuple[FFMDRClient, Moved]:
         """A new centre, the saddle near it, and the change of the reflected point."""
         centre = client.centre + model - client.point
-        r = Resolvent(
-            f, Point(centre, client.dual), Point(jnp.asarray(1 / self.beta), jnp.asarray(0.0))
-        )
+        pull = Point(jnp.asarray(1 / self.beta), jnp.asarray(0.0))  # the dual is free
+        r = Resolvent(f, Point(centre, client.dual), pull)
         (w, y), iterations = self.solver.solve(r, Point(client.point, client.dual), key)
         change = 2 * (w - client.point) - (centre - client.centre)
         return FFMDRClient(centre, w, y), Moved(change, iterations)
