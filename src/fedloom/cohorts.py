@@ -14,8 +14,7 @@ from fedloom import draws
 from fedloom.errors import ParameterError
 from fedloom.parameters import at_least, param
 from fedloom.protocol import Cohort
-
-Array = Any
+from fedloom.types import Array, Held
 
 
 def cohort_param() -> Any:
@@ -40,7 +39,7 @@ def uniform(key: Array, n: int, size: int | None) -> Cohort:
     return Cohort(draws.distinct(key, draws.domain(n), size), np.ones(size, bool), uniform=True)
 
 
-def by_weight(key: Array, weights: Array, size: int) -> Cohort:
+def by_weight(key: Array, weights: Held, size: int) -> Cohort:
     """`size` independent draws with probabilities `weights`: with replacement, so repeats occur.
 
     The plain mean over such a cohort is unbiased for the weighted sum over all clients. Drawing

@@ -23,8 +23,7 @@ from fedloom.errors import ParameterError
 from fedloom.measuring.objective_value import maximum
 from fedloom.population import Federation
 from fedloom.simulator.trajectory import Trajectory
-
-Array = Any
+from fedloom.types import Array
 
 _ROUNDING = 1e-13  # distances below, relative to the largest point, count as zero
 _JUMP = 1e-6  # who falls to rounding from above this, does so in finitely many steps
@@ -66,7 +65,7 @@ def potential(
 @jax.jit
 def _best_values(federation: Federation, points: Array) -> Array:
     """F_i(w_i), by round and client."""
-    fed: Any = federation.fed
+    fed = federation.fed
     group = federation.groups[0]
     start = fed.init_dual(jax.random.key(0))
 

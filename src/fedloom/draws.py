@@ -11,14 +11,15 @@ cells that covers 0 .. size-1 as tightly as possible; the few cells beyond `size
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl
 
-Array = Any
+from fedloom.types import Array, Held
+
 _GOLDEN = np.uint32(0x9E3779B9)
 _FEISTEL_ROUNDS = 8  # with sides of 4 or more, pairs are uniform to under one per cent
 _SHORTEST_SIDE = 4
@@ -53,9 +54,9 @@ def _split(key: Array, shape: tuple[int, ...]) -> Array:
     return _children(key, counters).reshape(*shape, 2)
 
 
-def _fold_in(key: Array, data: Array) -> Array:
+def _fold_in(key: Array, data: Array | int) -> Array:
     # The rotation keeps fold_in(key, i) apart from split(key)[i].
-    return _children(jnp.stack([key[1], key[0] ^ _GOLDEN]), data.astype(np.uint32))
+    return _children(jnp.stack([key[1], key[0] ^ _GOLDEN]), jnp.asarray(data).astype(np.uint32))
 
 
 def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
@@ -100,9 +101,9 @@ def nth(key: Array, index: Array) -> Array:
 class Domain(NamedTuple):
     """A set 0 .. size-1 laid on a grid; each entry a number, or an array with one for a client."""
 
-    size: Array
-    rows: Array
-    columns: Array
+    size: Held
+    rows: Held
+    columns: Held
 
 
 @functools.cache

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Layout(NamedTuple):
@@ -56,5 +55,5 @@ def layout_of(init: Callable[[], Tree]) -> Layout:
     return Layout(treedef, tuple(leaf.shape for _, leaf in paths), names, dtype)
 
 
-def _last_name(path: tuple[Any, ...]) -> str:
+def _last_name(path: jax.tree_util.KeyPath) -> str:
     return jax.tree_util.keystr(path[-1:], simple=True) if path else ""

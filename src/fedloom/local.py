@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from fedloom import draws
-from fedloom.objective import Objective
+from fedloom.oracles import RowOracle, SmoothOracle
 from fedloom.parameters import Rule, at_least, param, positive
+from fedloom.types import Array, Scalar
 
-Array = Any
 State = TypeVar("State")
 
 
@@ -38,10 +38,10 @@ def accuracy_param() -> Any:
     )
 
 
-def steps_of(local_steps: int | str, f: Objective) -> Array | int:
+def steps_of(local_steps: int | str, f: RowOracle) -> Array | int:
     """How many steps a client takes; an epoch is as many as pass over its rows once."""
     epochs = _epochs(local_steps)
-    return local_steps if epochs is None else epochs * f.batches
+    return int(local_steps) if epochs is None else epochs * f.batches
 
 
 def repeat(
@@ -56,15 +56,15 @@ def repeat(
 
 
 def proximal_point(
-    f: Objective,
+    f: SmoothOracle,
     centre: Array,
-    step: Array,
+    step: Scalar,
     start: Array,
     key: Array,
     *,
-    lr: Array,
+    lr: Scalar,
     steps: Array | int,
-    accuracy: Array | None = None,
+    accuracy: Scalar | None = None,
 ) -> Array:
     """Nearly argmin_x f(x) + |x - centre|^2 / (2 step), by gradient steps from `start`.
 
@@ -95,14 +95,14 @@ def proximal_point(
 
 
 def projected_steps(
-    f: Objective, start: Array, key: Array, *, lr: Array, steps: Array | int
+    f: SmoothOracle, start: Array, key: Array, *, lr: Scalar, steps: Array | int
 ) -> Array:
     """Stochastic gradient steps, each followed by the projection onto the problem's constraint."""
     return repeat(lambda w, k: f.prox(w - lr * f.grad(w, k), lr), start, key, steps)
 
 
 def projected_steps_keeping(
-    f: Objective, start: Array, key: Array, *, lr: Array, steps: int, keep: Array
+    f: SmoothOracle, start: Array, key: Array, *, lr: Scalar, steps: int, keep: Array
 ) -> tuple[Array, Array]:
     """The same steps; returns the model after all of them, and the one after the first `keep`."""
 

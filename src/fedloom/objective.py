@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.layout import Layout
+from fedloom.oracles import SmoothOracle
 from fedloom.rows import Batch, Share
-
-Array = Any
+from fedloom.types import Array, Scalar, Tree
 
 
 class Oracle:
@@ -33,7 +33,7 @@ class Oracle:
         """The zero vector of the model's size."""
         return jnp.zeros(self.layout.size, self.layout.dtype)
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def prox(self, v: Array, step: Scalar) -> Array:
         """The proximal map of step * g, with g the regulariser that all clients know."""
         return prox(self.problem.regulariser, self.layout, v, step)
 
@@ -81,7 +81,7 @@ class Objective(Oracle):
         """The gradient of f_i over all of the client's rows."""
         return self._grad(w, self._everything)
 
-    def _value(self, model: Any, batch: Batch) -> Array:
+    def _value(self, model: Tree, batch: Batch) -> Array:
         return batch.mean(self.problem.losses(model, batch.rows)) + self.problem.penalty(model)
 
     def _grad(self, w: Array, batch: Batch) -> Array:
@@ -90,6 +90,9 @@ class Objective(Oracle):
         return self.layout.ravel(jax.grad(self._value)(self.layout.unravel(w), batch))
 
 
-def prox(regulariser: Any, layout: Layout, v: Array, step: Array) -> Array:
+def prox(regulariser: Any, layout: Layout, v: Array, step: Scalar) -> Array:
     """The proximal map of step * g on a vector."""
     return layout.ravel(regulariser.prox(layout.unravel(v), jnp.asarray(step, v.dtype)))
+
+
+_PROMISE: type[SmoothOracle] = Objective  # what authors are promised, checked by mypy

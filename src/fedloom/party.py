@@ -13,8 +13,9 @@ from fedloom.errors import ParameterError
 from fedloom.layout import Layout
 from fedloom.objective import prox
 from fedloom.operators.blocks import Block
+from fedloom.oracles import PartyOracle
+from fedloom.types import Array, Scalar
 
-Array = Any
 _POWER_STEPS = 100
 
 
@@ -81,7 +82,7 @@ class PartyObjective:
         nothing = jax.tree.map(jnp.zeros_like, share)
         return self.layout.ravel(nothing | {"head": self.problem.l2 * share["head"]})
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def prox(self, v: Array, step: Scalar) -> Array:
         """The proximal map of step * r_i, with both parts of r_i: (l2 / 2) |x|^2 and g."""
         shrink = 1 + step * self.problem.l2
         return prox(self.problem.regulariser, self.layout, v / shrink, step / shrink)
@@ -108,3 +109,6 @@ class PartyObjective:
         v = jax.random.normal(key, (self.block.shape[1],), self.layout.dtype)
         first = (v / jnp.linalg.norm(v), jnp.zeros((), self.layout.dtype))
         return jax.lax.fori_loop(0, _POWER_STEPS, body, first)[1]
+
+
+_PROMISE: type[PartyOracle] = PartyObjective  # what authors are promised, checked by mypy

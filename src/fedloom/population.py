@@ -1,24 +1,25 @@
 """Problem and clients brought together: what the hub may know, and what each client holds."""
 
+import dataclasses
 from typing import Any
 
 import jax
 import numpy as np
+from jax.typing import DTypeLike
 
 from fedloom.data.parties import Holders, Parties
 from fedloom.errors import ParameterError
 from fedloom.layout import Layout
 from fedloom.objective import prox
 from fedloom.operators.blocks import Block, block
+from fedloom.oracles import AnyOracle, SaddleFedView, VerticalFedView
 from fedloom.party import PartyObjective
 from fedloom.problems.base import Problem
 from fedloom.problems.losses import Loss
 from fedloom.problems.vertical import Vertical
 from fedloom.pytrees import pytree, static
 from fedloom.rows import Rows, Spec, Store, store
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Scalar, abstract
 
 
 @pytree
@@ -26,7 +27,7 @@ class Fed:
     """What the hub may know: how many clients there are, how they count, and the regulariser."""
 
     problem: Problem
-    weights: Array  # (n,) the weights of the clients in the objective; they sum to one
+    weights: Held  # (n,) the weights of the clients in the objective; they sum to one
     n: int = static()
     layout: Layout = static()
     spec: Spec = static()
@@ -40,7 +41,7 @@ class Fed:
         """A fresh dual vector of a saddle problem."""
         return self.layout.dual.ravel(self.problem.init_dual(key, self.spec))  # type: ignore[union-attr, attr-defined]
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def prox(self, v: Array, step: Scalar) -> Array:
         """The proximal map of step * g."""
         return prox(self.problem.regulariser, self.layout, v, step)
 
@@ -54,8 +55,8 @@ class LabelParty(Fed):
     """The hub of a vertical federation: the party that has the labels."""
 
     problem: Vertical
-    labels: Array = None  # as the loss takes them
-    test_labels: Array = None  # None: there are no test rows
+    labels: Held = dataclasses.field(kw_only=True)  # as the loss takes them
+    test_labels: Held | None = dataclasses.field(kw_only=True)  # None: there are no test rows
     order: tuple[int, ...] = static(default=())  # of the parties in a model: by their names
 
     def init_model(self, key: Array) -> Array:
@@ -84,7 +85,7 @@ class Group:
         """How many clients the group has."""
         return len(self.train.offsets)
 
-    def objective(self, index: Array | int) -> Any:
+    def objective(self, index: Array | int) -> AnyOracle:
         """The oracles of one client of the group."""
         return self.problem.objective(self.layout, self.train.share(index), self.batch_size)
 
@@ -116,6 +117,12 @@ class Federation:
 
     fed: Fed
     groups: tuple[Any, ...]  # of Group, or of Party
+
+    @property
+    def label_party(self) -> LabelParty:
+        """The hub of a vertical federation."""
+        assert isinstance(self.fed, LabelParty)
+        return self.fed
 
 
 def assemble(
@@ -149,7 +156,7 @@ def assemble(
 def know(problem: Problem, clients: Holders, precision: str) -> Fed:
     """What the hub learns of the clients before the first round: their number and sizes."""
     if isinstance(clients, Parties):
-        return _know_parties(_vertical(problem), clients, precision)
+        return _know_parties(vertical(problem), clients, precision)
     if isinstance(problem, Vertical):
         raise ParameterError(
             "a vertical problem needs parties with columns of the same rows; got clients with "
@@ -166,7 +173,7 @@ def know(problem: Problem, clients: Holders, precision: str) -> Fed:
 def alone(problem: Problem, clients: Holders, batch_size: int | None, precision: str) -> list[Any]:
     """Each client by itself, with nothing but its own rows: what a site of a network holds."""
     if isinstance(clients, Parties):
-        return _parties(_vertical(problem), clients, precision)
+        return _parties(vertical(problem), clients, precision)
     fed = know(problem, clients, precision)
     variants: dict[int, Problem] = {}
     for variant, members in fed.problem.groups(clients):
@@ -182,7 +189,8 @@ def alone(problem: Problem, clients: Holders, batch_size: int | None, precision:
     ]
 
 
-def _vertical(problem: Problem) -> Vertical:
+def vertical(problem: Problem) -> Vertical:
+    """The problem, where it is one for parties."""
     if not isinstance(problem, Vertical):
         raise ParameterError(
             f"parties with columns of the same rows need a vertical problem; got "
@@ -201,10 +209,9 @@ def _know_parties(problem: Vertical, parties: Parties, precision: str) -> LabelP
         len(parties),
         problem.joint_layout(shares, parties.classes, precision),
         Spec((sum(parties.widths),), parties.classes, precision),
-        None,
-        problem.targets(parties.y, parties.classes, precision),
-        None if tested is None else problem.targets(tested, parties.classes, precision),
-        tuple(sorted(range(len(parties)), key=parties.names.__getitem__)),
+        labels=problem.targets(parties.y, parties.classes, precision),
+        test_labels=None if tested is None else problem.targets(tested, parties.classes, precision),
+        order=tuple(sorted(range(len(parties)), key=parties.names.__getitem__)),
     )
 
 
@@ -236,13 +243,18 @@ def _cast(rows: Rows, precision: str) -> Rows:
 def _one(rows: Rows, precision: str) -> Rows:
     """What one row is like at the run's precision."""
 
-    def shape(array: Any) -> jax.ShapeDtypeStruct:
-        array = np.asarray(array)
-        return jax.ShapeDtypeStruct(array.shape[1:], _dtype(array, precision))
+    def shape(held: Held) -> Array:
+        array = np.asarray(held)
+        return abstract(array.shape[1:], _dtype(array, precision))
 
     return Rows(shape(rows.x), shape(rows.y))
 
 
-def _dtype(array: np.ndarray, precision: str) -> Any:
+def _dtype(array: np.ndarray, precision: str) -> DTypeLike:
     """Floating point numbers at the run's precision; classes and tokens as 32-bit integers."""
     return np.int32 if np.issubdtype(array.dtype, np.integer) else precision
+
+
+# What authors are promised, checked by mypy.
+_PROMISE: type[SaddleFedView] = Fed
+_PROMISE_OF_LABELS: type[VerticalFedView] = LabelParty

@@ -11,6 +11,7 @@ The rules:
 - The number of exchanges in a round is a Python constant. A conditional exchange is
   `ask(..., when=coin)`; there is no `yield` inside `lax`.
 - A client method sees its state, its message, its oracle `f`, its key and the hyper-parameters.
+  What `f` and `fed` have, for each kind of problem, is in `oracles.py`.
 - State is values: arrays, or named tuples of them. What the next round needs is in the state; what
   is only for the eye goes into the second return value of the round.
 - Models are vectors in R^d. The problem knows how a vector folds into layers.
@@ -27,11 +28,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.errors import ProtocolError
+from fedloom.oracles import AnyFed, AnyOracle
 from fedloom.parameters import param, parametrised
 from fedloom.pytrees import pytree, static
+from fedloom.types import Array, Held, Tree
 
-Array = Any
-Tree = Any  # a pytree of arrays
 T = TypeVar("T")
 Reply = TypeVar("Reply")
 
@@ -40,8 +41,8 @@ Reply = TypeVar("Reply")
 class Cohort:
     """The clients that an exchange goes to; its size is static, its content need not be."""
 
-    ids: Array  # (m,) whom
-    present: Array  # (m,) False marks padding, or a client that dropped out
+    ids: Held  # (m,) whom
+    present: Held  # (m,) False marks padding, or a client that dropped out
     repeats: bool = static(default=False)  # may a client occur twice? then it must keep no state
     uniform: bool = static(default=False)  # was every set of this size equally likely to be drawn?
 
@@ -107,7 +108,7 @@ class Replies(Generic[Reply]):
     value: Reply
     cohort: Cohort
 
-    def sum(self, weights: Array | None = None) -> Reply:
+    def sum(self, weights: Held | None = None) -> Reply:
         """The sum of the replies that arrived, each times its client's entry of `weights`."""
         return self._combine(self._factors(weights))
 
@@ -115,13 +116,13 @@ class Replies(Generic[Reply]):
         """The plain mean of the replies that arrived."""
         return self.average(None)
 
-    def average(self, weights: Array | None) -> Reply:
+    def average(self, weights: Held | None) -> Reply:
         """The mean of the replies that arrived, weighted by each client's entry of `weights`."""
         factors = self._factors(weights)
         total = factors.sum()
         return self._combine(factors / jnp.where(total > 0, total, 1))
 
-    def estimate(self, weights: Array) -> Reply:
+    def estimate(self, weights: Held) -> Reply:
         """An unbiased estimate of the mean over all clients, weighted by `weights`.
 
         Each reply counts n / m times its client's weight, with m the number that arrived. `average`
@@ -151,7 +152,7 @@ class Replies(Generic[Reply]):
             self.value,
         )
 
-    def _factors(self, weights: Array | None) -> Array:
+    def _factors(self, weights: Held | None) -> Array:
         arrived = jnp.asarray(self.cohort.present).astype(float)
         return arrived if weights is None else arrived * jnp.asarray(weights)[self.cohort.ids]
 
@@ -187,40 +188,40 @@ class Algorithm:
     takes_constraint: ClassVar[bool] = False  # whether it does where g is a constraint
     finite: ClassVar[bool] = True  # whether a message with NaN or infinity is refused on a network
 
-    def init_hub(self, fed: Any, key: Array, /) -> Tree:
+    def init_hub(self, fed: AnyFed, key: Array, /) -> Tree:
         """The hub's state before the first round."""
         raise NotImplementedError
 
-    def init_client(self, f: Any, key: Array, /) -> Tree:
+    def init_client(self, f: AnyOracle, key: Array, /) -> Tree:
         """A client's state before the first round; an empty tuple where it keeps none."""
         return ()
 
-    def opening(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: Tree, fed: AnyFed, key: Array, /) -> Round:
         """Exchanges that a method needs once, before its first round."""
         return hub, ()
         yield  # makes this function a generator
 
-    def round(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Tree, fed: AnyFed, key: Array, /) -> Round:
         """One round; returns the hub's next state, and what is only for the eye."""
         raise NotImplementedError
 
-    def model(self, hub: Tree, fed: Any, /) -> Array:
+    def model(self, hub: Tree, fed: AnyFed, /) -> Array:
         """The model that the hub hands out."""
         return hub.model
 
-    def other_models(self, hub: Tree, fed: Any, /) -> dict[str, Array]:
+    def other_models(self, hub: Tree, fed: AnyFed, /) -> dict[str, Array]:
         """Further models that the hub holds, by name, such as an average of its iterates.
 
         Every metric is taken on them as well, under names such as "average_accuracy".
         """
         return {}
 
-    def deployed(self, model: Array, client: Tree, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: Tree, f: AnyOracle, /) -> Array:
         """The model that a client would use: the hub's, or its own. Metrics are taken on it."""
         return model
 
     def perform(
-        self, method: str, client: Tree, message: Tree, f: Any, key: Array, /
+        self, method: str, client: Tree, message: Tree, f: AnyOracle, key: Array, /
     ) -> tuple[Tree, Tree]:
         """Run a client method by its name, as an engine does."""
         if method not in self.client_methods():

@@ -1,6 +1,6 @@
 """Each client's rows in arrays shared by all: where they begin, how many, how to draw."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,15 +9,14 @@ import numpy as np
 from fedloom import draws
 from fedloom.draws import Domain
 from fedloom.pytrees import pytree, static
-
-Array = Any
+from fedloom.types import Array, Held
 
 
 class Rows(NamedTuple):
     """Samples: features and labels, row by row."""
 
-    x: Array
-    y: Array
+    x: Held
+    y: Held
 
 
 class Spec(NamedTuple):
@@ -46,7 +45,7 @@ class Share:
     """One client's part of flat arrays."""
 
     rows: Rows  # the rows of all clients, one client after the other
-    offset: Array  # where this client's rows begin
+    offset: Held  # where this client's rows begin
     domain: Domain  # how many it has, laid out for drawing
     shortest: int = static()  # over all clients
     longest: int = static()
@@ -54,7 +53,7 @@ class Share:
     @property
     def size(self) -> Array:
         """How many rows the client has."""
-        return self.domain.size.astype(np.int32)
+        return jnp.asarray(self.domain.size).astype(np.int32)
 
     def draw(self, key: Array, count: int) -> Batch:
         """`count` of the client's rows without replacement, or all of them if it has fewer."""
@@ -81,7 +80,7 @@ class Store:
     """The rows of a group of clients: one flat array, with an offset and a size for each."""
 
     rows: Rows
-    offsets: Array  # (k,)
+    offsets: Held  # (k,)
     domains: Domain  # (k,)
     shortest: int = static()
     longest: int = static()

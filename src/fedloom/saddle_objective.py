@@ -4,17 +4,14 @@ The model is the primal vector x, which is minimised over; y is the dual vector,
 client step is then `gx, gy = f.grads(x, y, key)`, `x - lr * gx`, `y + lr * gy`, as on paper.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 from fedloom.layout import Layout
 from fedloom.objective import Oracle
+from fedloom.oracles import SaddleOracle
 from fedloom.rows import Batch
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class SaddleObjective(Oracle):
@@ -66,3 +63,6 @@ class SaddleObjective(Oracle):
         slopes = jax.grad(self._value, argnums=(0, 1))
         gx, gy = slopes(self.layout.unravel(x), self._dual.unravel(y), batch)
         return self.layout.ravel(gx), self._dual.ravel(gy)
+
+
+_PROMISE: type[SaddleOracle] = SaddleObjective  # what authors are promised, checked by mypy

@@ -10,6 +10,7 @@ from fedloom.cli.output import show_table
 from fedloom.experiments import comparing, tour
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.tour import Stop
+from fedloom.measuring.result import Result
 from fedloom.pictures.curves import curves
 from fedloom.pictures.labels import bytes_text
 from fedloom.reports import page
@@ -60,7 +61,7 @@ def _visit(stop: Stop, folder: Path) -> Comparison:
         )
 
 
-def _row(stop: Stop, name: str, result: Any) -> dict[str, Any]:
+def _row(stop: Stop, name: str, result: Result) -> dict[str, Any]:
     row = {"method": name} | {column: result.final[column] for column in stop.columns}
     return row | {
         "sent by clients": bytes_text(result.final["bytes_up"]),

@@ -1,7 +1,7 @@
 """`fedloom list`: what there is to choose from."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedloom.algorithms.catalogue import CATALOGUE as ALGORITHMS
@@ -46,7 +46,7 @@ def _algorithms() -> Rows:
     ]
 
 
-def _classes(registry: Any) -> Rows:
+def _classes(registry: Mapping[str, type]) -> Rows:
     return [
         {"key": key, "class": cls.__name__, "about": first_line(cls)}
         for key, cls in registry.items()

@@ -5,6 +5,7 @@ from typing import Any
 from fedloom.cli.output import show_table
 from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation
+from fedloom.preparation.encoding import Column
 
 _SHOWN_WORDS = 6
 
@@ -33,12 +34,14 @@ def show_preparation(result: Result) -> None:
             print(f"note: {site['site']} has one training row, which its sums give away")
 
 
-def _column(column: Any) -> dict[str, Any]:
+def _column(column: Column) -> dict[str, Any]:
     row = {"column": column.name, "holds": "numbers" if column.words is None else "words"}
     if column.words is None:
         row["summary"] = f"mean {column.mean:.4g}, deviation {column.deviation:.4g}"
     else:
-        pairs = sorted(zip(column.counts, column.words, strict=True), key=lambda p: (-p[0], p[1]))
+        pairs = sorted(
+            zip(column.counts or (), column.words, strict=True), key=lambda p: (-p[0], p[1])
+        )
         more = len(pairs) - _SHOWN_WORDS
         row["summary"] = ", ".join(f"{word} {count}" for count, word in pairs[:_SHOWN_WORDS])
         row["summary"] += f" and {more} more" if more > 0 else ""

@@ -13,13 +13,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fedloom.cli.live import LiveTable
 from fedloom.cli.output import show_json, show_table
 from fedloom.cli.run import add_common, add_source, chosen
-from fedloom.data.parties import Parties
+from fedloom.data.parties import Holders, Parties
 from fedloom.experiments import building, comparing, running, searching
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.files import write_text
 from fedloom.measuring.result import Result
+
+Options = dict[str, Any]  # of a run
 
 
 def add(verbs: Any) -> None:
@@ -59,7 +61,9 @@ def _handle(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _search(setup: Settings, clients: Any, seeds: range, out: Path, options: Any) -> Sweep:
+def _search(
+    setup: Settings, clients: Holders, seeds: range, out: Path, options: dict[str, Any]
+) -> Sweep:
     """Run the trials behind a progress bar."""
     chosen = {name: getattr(setup.sweep, name) for name in building.describe(setup.sweep)}
     names = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
@@ -99,7 +103,9 @@ def _runs(setup: Settings, seeds: int) -> int | None:
     return seeds * sum(counts)
 
 
-def _compare(found: Sweep, clients: Any, seeds: range, out: Path, options: Any) -> Comparison:
+def _compare(
+    found: Sweep, clients: Holders, seeds: range, out: Path, options: dict[str, Any]
+) -> Comparison:
     """Train the best setting of each method on all training rows."""
     results: dict[str, list[Result]] = {}
     with LiveTable(found.metric, options["rounds"]) as table:

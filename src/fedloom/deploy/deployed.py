@@ -19,6 +19,7 @@ from fedloom.exchange import array_files, wire
 from fedloom.files import write_bytes
 from fedloom.measuring.result import Result
 from fedloom.models.base import Model
+from fedloom.oracles import AnyOracle
 from fedloom.parameters import Rule, check
 from fedloom.population import assemble
 from fedloom.problems.base import Problem
@@ -26,8 +27,8 @@ from fedloom.protocol import Algorithm
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
 from fedloom.rows import Spec
+from fedloom.types import Array, Tree
 
-Tree = Any
 _FORMAT = 1
 _CODES, _CENTRES = "codes", "centres"
 
@@ -94,7 +95,7 @@ class Deployed:
 
 
 @jax.jit
-def _apply(model: Model, arrays: Tree, x: Any) -> Any:
+def _apply(model: Model, arrays: Tree, x: Array) -> Array:
     return model.apply(arrays, x)
 
 
@@ -155,8 +156,8 @@ def _taken(
 
 def taken_at(
     algorithm: Algorithm,
-    f: Any,
-    model: Any,
+    f: AnyOracle,
+    model: Array,
     state: Tree,
     features: tuple[int, ...],
     labels: tuple[str, ...],

@@ -15,8 +15,8 @@ from fedloom.errors import ParameterError
 from fedloom.hints import needs
 from fedloom.models import CNN, CNN1, CNN2, MLP, EmbeddingBag, ResNet
 from fedloom.models.base import Model
+from fedloom.types import Tree
 
-Tree = Any
 State = dict[str, np.ndarray]
 _OPSET = 21  # the first with a norm over groups that scales each channel
 
@@ -57,7 +57,9 @@ def _kernel(matrix: np.ndarray, channels: int) -> np.ndarray:
     return np.ascontiguousarray(kernel.transpose(3, 2, 0, 1))
 
 
-def _dense(name: str, stack: list[Any], channels_last: int | None = None) -> State:
+def _dense(
+    name: str, stack: list[dict[str, np.ndarray]], channels_last: int | None = None
+) -> State:
     state: State = {}
     for k, layer in enumerate(stack):
         weights = np.asarray(layer["weights"])
@@ -137,12 +139,12 @@ def _count(state: State, name: str) -> int:
     return sum(key.startswith(f"{name}.") and key.endswith("weight") for key in state)
 
 
-def _mlp(graph: _Graph, model: Any, state: State) -> None:
+def _mlp(graph: _Graph, model: Model, state: State) -> None:
     graph.add("Flatten")
     graph.dense(_count(state, "dense"))
 
 
-def _cnn(graph: _Graph, model: Any, state: State) -> None:
+def _cnn(graph: _Graph, model: Model, state: State) -> None:
     graph.add("Transpose", perm=[0, 3, 1, 2])
     for k in range(_count(state, "conv")):
         pooled = isinstance(model, CNN) or k < 2
@@ -154,7 +156,7 @@ def _cnn(graph: _Graph, model: Any, state: State) -> None:
     _mlp(graph, model, state)
 
 
-def _bag(graph: _Graph, model: Any, state: State) -> None:
+def _bag(graph: _Graph, model: Model, state: State) -> None:
     one, zero = graph.constant(1, graph.dtype), graph.constant(0, np.int32)
     words = graph.add("Gather", "x", of="embedding.weight")
     there = graph.add("Greater", zero, of="x")
@@ -169,7 +171,7 @@ def _bag(graph: _Graph, model: Any, state: State) -> None:
     graph.dense(1)
 
 
-def _resnet(graph: _Graph, model: Any, state: State) -> None:
+def _resnet(graph: _Graph, model: ResNet, state: State) -> None:
     def normed(k: int, stride: int) -> None:
         channels = len(state[f"norm.{k}.weight"])
         graph.conv(k, 1, stride)

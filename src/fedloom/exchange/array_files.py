@@ -10,8 +10,8 @@ from safetensors.numpy import save
 from fedloom import checksums
 from fedloom.exchange import wire
 from fedloom.files import write_bytes
+from fedloom.types import Tree
 
-Tree = Any
 Facts = dict[str, Any]
 _KEY = "fedloom"  # of the metadata; one key only, because safetensors orders keys at random
 

@@ -6,7 +6,7 @@ goes on with those that arrived. A reply that is not what it should be costs tha
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,8 @@ from fedloom.protocol import Algorithm, Ask, Cohort, Replies, payload_bytes
 from fedloom.pytrees import pytree
 from fedloom.rounds import keys
 from fedloom.rounds.compiling import reproducible
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 Tag = tuple[int, int]  # the round and the exchange after which a client's state was as it is
 FIRST: Tag = (0, 0)
 
@@ -67,7 +66,7 @@ class Ended:
 
 @reproducible("stage")
 def next_step(
-    algorithm: Algorithm, hub: Tree, fed: Fed, key: Array, answers: tuple[Any, ...], stage: str
+    algorithm: Algorithm, hub: Tree, fed: Fed, key: Array, answers: tuple[Replies, ...], stage: str
 ) -> Ask | Ended:
     """What the hub does after these answers: the next ask, or the end.
 
@@ -135,7 +134,7 @@ class Hub:
 
     def _play(self, stage: str, round: int) -> Tree:
         key = _hub_key(self.root, round)
-        answers: tuple[Any, ...] = ()
+        answers: tuple[Replies, ...] = ()
         ages = dict(self.ages)
         self.contributors = set(range(self.fed.n))
         while True:

@@ -7,7 +7,6 @@ which the bytes travel.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from fedloom.data.parties import Holders
 from fedloom.errors import FedloomError, StaleStateError
@@ -17,8 +16,7 @@ from fedloom.exchange.site import Site
 from fedloom.population import alone, assemble, know
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-
-Tree = Any
+from fedloom.types import Tree
 
 
 class Local:

@@ -14,8 +14,8 @@ from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Replies, Round, relay
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Tree
 
-Tree = Any
 STAGES = ("opening", "round")
 _PLAN = Plan(None, None)
 

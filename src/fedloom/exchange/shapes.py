@@ -2,17 +2,17 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-import jax
 import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.operators.blocks import Dense
-from fedloom.population import Federation, Group, Party, alone, know
+from fedloom.population import Federation, Group, Party, alone, know, vertical
 from fedloom.problems.base import Problem
+from fedloom.problems.vertical import Vertical
 from fedloom.rows import Rows, store
+from fedloom.types import Array, Held, abstract
 
 
 def bare_clients(
@@ -40,7 +40,7 @@ def bare_parties(
 ) -> Parties:
     """Parties of whom only the numbers of people and features are known; all labels are 0."""
 
-    def zeros(people: int) -> tuple[Any, ...]:
+    def zeros(people: int) -> tuple[np.ndarray, ...]:
         return tuple(np.broadcast_to(np.float32(0), (people, width)) for width in widths)
 
     def labels(people: int) -> np.ndarray:
@@ -60,11 +60,11 @@ def outline(problem: Problem, bare: Holders, batch_size: int | None, precision: 
     """The federation with shapes in the place of rows, to work out what is said in a run."""
     fed = know(problem, bare, precision)
     if isinstance(bare, Parties):
-        return Federation(fed, tuple(_outlined_parties(problem, bare, precision)))
+        return Federation(fed, tuple(_outlined_parties(vertical(problem), bare, precision)))
 
-    def shape(array: np.ndarray) -> Any:
+    def shape(array: Held) -> Array:
         whole = np.issubdtype(array.dtype, np.integer)
-        return jax.ShapeDtypeStruct(array.shape, np.int32 if whole else precision)
+        return abstract(array.shape, np.int32 if whole else precision)
 
     rows = Rows(shape(bare.train.x), shape(bare.train.y))
     nothing = Rows(np.zeros((len(bare.train.y), 0)), np.zeros((len(bare.train.y), 0)))
@@ -77,9 +77,9 @@ def outline(problem: Problem, bare: Holders, batch_size: int | None, precision: 
     return Federation(fed, tuple(groups))
 
 
-def _outlined_parties(problem: Any, bare: Parties, precision: str) -> Iterator[Party]:
+def _outlined_parties(problem: Vertical, bare: Parties, precision: str) -> Iterator[Party]:
     for i, width in enumerate(bare.widths):
-        block = Dense(jax.ShapeDtypeStruct((width, bare.rows), precision))
+        block = Dense(abstract((width, bare.rows), precision))
         layout = problem.share_layout(width, bare.classes, precision)
         yield Party(problem, block, None, layout, bare.classes, (i,))
 

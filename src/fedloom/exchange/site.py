@@ -7,7 +7,7 @@ back to the state that the letter names, and nothing is lost or done twice.
 """
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 
@@ -19,9 +19,7 @@ from fedloom.population import Group, Party
 from fedloom.protocol import Algorithm
 from fedloom.rounds import keys
 from fedloom.rounds.compiling import reproducible
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Shelf(Protocol):

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from fedloom.exchange.schema import exchanges
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, payload_bytes
-
-Tree = Any
+from fedloom.types import Tree
 
 
 class Exchange(NamedTuple):

@@ -16,8 +16,7 @@ from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
 from fedloom.errors import NotFiniteError, WireError
-
-Tree = Any
+from fedloom.types import Tree
 
 _DTYPES = {
     "F64": np.dtype(np.float64),
@@ -128,5 +127,5 @@ def _array(entry: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
-def _name(path: tuple[Any, ...]) -> str:
+def _name(path: jax.tree_util.KeyPath) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/") or "value"

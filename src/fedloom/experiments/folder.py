@@ -102,7 +102,12 @@ class RunFolder(NamedTuple):
         self.log(f"{result.status} at round {int(result.state.round)}")
 
     def _check_same(
-        self, before: Result, algorithm: Algorithm, problem: Problem, clients: Holders, options: Any
+        self,
+        before: Result,
+        algorithm: Algorithm,
+        problem: Problem,
+        clients: Holders,
+        options: dict[str, Any],
     ) -> None:
         now = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
         now |= {name: options[name] for name in _SAME if name in options}

@@ -13,11 +13,10 @@ from fedloom.experiments.places import Place
 from fedloom.measuring.result import Result, load
 from fedloom.preparation import Preparation
 from fedloom.problems import Logistic, Multinomial, Personal, Problem, Supervised
+from fedloom.types import Tree
 
 if TYPE_CHECKING:
     import polars as pl
-
-Array = Any
 
 
 def predict(
@@ -52,7 +51,7 @@ def predict(
 
 
 def answers(
-    problem: Problem, model: Any, x: np.ndarray, classes: list[Any] | None
+    problem: Problem, model: Tree, x: np.ndarray, classes: list[Any] | None
 ) -> dict[str, Any]:
     """Columns of predictions for encoded rows."""
     scores = np.asarray(problem.predict(model, x), np.float64)
@@ -89,7 +88,7 @@ def probabilities(scores: np.ndarray) -> np.ndarray:
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def _preparation(result: Any, where: str) -> Preparation:
+def _preparation(result: object, where: str) -> Preparation:
     if not isinstance(result, Result):
         raise DataError(
             f"{where} is a packed model, which does not say how tables become features. "

@@ -22,14 +22,13 @@ from fedloom.errors import ParameterError
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.measuring.wanted import Wanted, chosen_from
+from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan, map_group
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 Raw = dict[str, Any]  # what was measured of one model
 MAIN = ""  # the prefix of the metrics of the model that the hub hands out
@@ -78,10 +77,10 @@ def _measure_model(
     plan: Plan,
     wanted: Wanted,
 ) -> Raw:
-    def of(group: Group, state: Tree) -> dict[str, Array]:
+    def of(group: Group, state: Tree) -> dict[str, Held]:
         store = group.train if group.test is None else group.test
 
-        def at_client(common: Tree, f: Any, index: Array, client: Tree) -> dict[str, Array]:
+        def at_client(common: Tree, f: AnyOracle, index: Array, client: Tree) -> dict[str, Held]:
             algorithm, model = common
             deployed = algorithm.deployed(model, client, f)
             layout, problem = f.layout, group.problem
@@ -89,7 +88,7 @@ def _measure_model(
                 layout, problem = f.own.layout, f.own.problem
             arrays = layout.unravel(deployed)
             batch = store.share(index).everything()
-            out = {
+            out: dict[str, Held] = {
                 name: batch.mean(metric.of_rows(arrays, batch.rows).astype(deployed.dtype))
                 for name, metric in wanted.at(problem).items()
             }
@@ -216,7 +215,7 @@ def _pooled_auc(raw: dict[str, Any]) -> float:
     return auc(scores[labels >= 0], labels[labels >= 0])
 
 
-def _members(group: Group) -> Any:
+def _members(group: Group) -> slice | list[int]:
     return slice(None) if group.members is None else list(group.members)
 
 

@@ -16,14 +16,12 @@ from fedloom.measuring import party_scores
 from fedloom.measuring.evaluation import auc
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.measuring.wanted import Wanted, chosen_from
-from fedloom.population import Federation
+from fedloom.population import Federation, LabelParty
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 OF_PARTIES = ("features", "contribution")
 OF_THE_WHOLE = ("auc", "objective", "residual", "sparsity", *NEED_OPTIMUM)
@@ -54,7 +52,7 @@ def measure(
     """The raw numbers of an evaluation, as one program."""
     own = _shares(algorithm, federation, hub, clients)
     out = party_scores.values(federation, own)
-    fed: Any = federation.fed
+    fed = federation.label_party
     tested = None if fed.test_labels is None else _scores(federation, own, test=True)
     out |= of_scores(fed, wanted, out.pop("fitted"), tested, algorithm.model(hub, fed))
     out["model"] = _join(federation, own)
@@ -64,7 +62,7 @@ def measure(
 
 
 def of_scores(
-    fed: Any, wanted: Wanted, fitted: Array, tested: Array | None, slack: Array
+    fed: LabelParty, wanted: Wanted, fitted: Array, tested: Array | None, slack: Array
 ) -> dict[str, Any]:
     """What the label party finds out from the summed scores of training and test rows."""
     out: dict[str, Any] = {}
@@ -74,8 +72,7 @@ def of_scores(
     if tested is not None:
         scores, labels = tested, jnp.asarray(fed.test_labels)
     for name, metric in wanted.at(fed.problem).items():
-        of_rows: Any = metric.of_rows  # of scores and labels here
-        out[name] = of_rows(scores, labels).astype(scores.dtype).mean()
+        out[name] = metric.of_rows(scores, labels).astype(scores.dtype).mean()
     if "auc" in wanted.of_the_whole:
         out |= {"scores": scores, "labels": labels}
     return out
@@ -141,7 +138,7 @@ def _scores(federation: Federation, own: Sequence[Array], *, test: bool) -> Arra
 
 
 def _join(federation: Federation, own: Sequence[Array]) -> Array:
-    fed: Any = federation.fed
+    fed = federation.label_party
     return jnp.concatenate([own[i] for i in fed.order])
 
 

@@ -11,9 +11,7 @@ from fedloom.population import Federation
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.mapping import Plan
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Measures(Protocol):

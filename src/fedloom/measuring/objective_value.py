@@ -21,8 +21,8 @@ from fedloom.measuring import party_scores
 from fedloom.population import Federation
 from fedloom.problems.vertical import Vertical
 from fedloom.rounds.mapping import Plan, map_group
+from fedloom.types import Array
 
-Array = Any
 _NEWTON_STEPS = 30
 
 

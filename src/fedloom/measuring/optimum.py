@@ -1,14 +1,13 @@
 """A known solution, and how far a model is from it."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from fedloom.errors import ParameterError
-
-Array = Any
+from fedloom.types import Array
 
 NEED_OPTIMUM = ("gap", "relative_gap", "distance", "optimality")
 TO_A_POINT = ("distance", "optimality")  # mean little where there are several solutions

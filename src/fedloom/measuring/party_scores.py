@@ -10,8 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedloom.population import Federation
-
-Array = Any
+from fedloom.types import Array
 
 
 def smooth(federation: Federation, vector: Array) -> Array:
@@ -21,7 +20,7 @@ def smooth(federation: Federation, vector: Array) -> Array:
 
 def values(federation: Federation, shares: Sequence[Array]) -> dict[str, Any]:
     """The summed scores of the training rows, the parties' parts of them, and the smooth value."""
-    fed: Any = federation.fed
+    fed = federation.label_party
     parties = [party.objective(0) for party in federation.groups]
     products = [f.forward(x) for f, x in zip(parties, shares, strict=True)]
     fitted = total(products)
@@ -35,7 +34,7 @@ def values(federation: Federation, shares: Sequence[Array]) -> dict[str, Any]:
 
 def split(federation: Federation, vector: Array) -> list[Array]:
     """The parties' shares of a joint vector."""
-    fed: Any = federation.fed
+    fed = federation.label_party
     shares: dict[int, Array] = {}
     start = 0
     for i in fed.order:

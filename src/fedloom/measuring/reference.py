@@ -15,7 +15,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,14 +24,14 @@ from fedloom.data.parties import Holders
 from fedloom.errors import FedloomError
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.parameters import check, one_of
-from fedloom.population import Federation, assemble
+from fedloom.population import Federation, LabelParty, assemble
 from fedloom.problems.base import Problem
-from fedloom.problems.vertical import Vertical
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Array, Held, Tree
 
-Array = Any
-Tree = Any
+_Four = tuple[Array, Array, Array, Array]
+_Six = tuple[Array, Array, Array, Array, Array, Array]
 _NEWTON_LIMIT = 600  # dimension up to which a Hessian is formed
 _FLAT = 1e-12  # share of the largest curvature below which there is none
 _SAME = 1e-5  # relative distance up to which two solutions are one
@@ -104,7 +103,7 @@ def _flat_direction(federation: Federation, w: Array, dual: str) -> np.ndarray |
 
     The l2 penalty bends it in all directions but those of the biases.
     """
-    fed: Any = federation.fed
+    fed = federation.fed
     bends = np.repeat(
         [bool(fed.problem.l2 > 0) and name != "bias" for name in fed.layout.names],
         [math.prod(shape) for shape in fed.layout.shapes],
@@ -123,7 +122,7 @@ def _flat_direction(federation: Federation, w: Array, dual: str) -> np.ndarray |
 
 
 @reproducible("dual")
-def _curvature(federation: Federation, w: Array, free: Array, dual: str) -> Array:
+def _curvature(federation: Federation, w: Array, free: Held, dual: str) -> Array:
     """The Hessian of the smooth part in some of the coordinates."""
     smooth = smooth_part(federation, _PLAN, dual)
     return jax.hessian(lambda part: smooth(w.at[free].set(part)))(w[free])
@@ -138,11 +137,10 @@ def _solve(
     federation: Federation, start: Array, dual: str, tolerance: float, iterations: int
 ) -> tuple[Array, Array, Array]:
     """A solution, its objective and its residual."""
-    fed: Any = federation.fed
+    fed = federation.fed
     whole = smooth_part(federation, _PLAN, dual)
     # A vertical loss may be a sum over rows; divided by their number it is of a common scale.
-    summed = isinstance(fed.problem, Vertical) and not fed.problem.mean
-    rows = len(fed.labels) if summed else 1
+    rows = len(fed.labels) if isinstance(fed, LabelParty) and not fed.problem.mean else 1
     smooth = lambda w: whole(w) / rows  # noqa: E731
     prox = lambda v, step: fed.prox(v, step / rows)  # noqa: E731
     if fed.layout.size <= _NEWTON_LIMIT:
@@ -181,7 +179,7 @@ def _fista(
 
         return jax.lax.while_loop(too_long, halve, (prox(v - step * grad, step), step))
 
-    def body(state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def body(state: _Six) -> _Six:
         w, v, t, step, _, taken = state
         new, step = search(v, 1.1 * step)
         uphill = (v - new) @ (new - w) > 0
@@ -190,7 +188,7 @@ def _fista(
         moved = jnp.abs(v - new).max() / step
         return new, new + momentum * (new - w), t_new, step, moved, taken + 1
 
-    def unfinished(state: tuple[Array, ...]) -> Array:
+    def unfinished(state: _Six) -> Array:
         w, *_, moved, taken = state
         return (moved > tolerance * (1 + jnp.abs(w).max())) & (taken < iterations)
 
@@ -202,7 +200,7 @@ def _fista(
 def _proximal_newton(smooth: Callable, prox: Callable, start: Array, tolerance: float) -> Array:
     """Newton steps on the smooth part, with the regulariser kept whole in each quadratic model."""
 
-    def body(state: tuple[Array, ...]) -> tuple[Array, ...]:
+    def body(state: _Four) -> _Four:
         w, before, _, taken = state
         grad, hessian = jax.grad(smooth)(w), jax.hessian(smooth)(w)
 
@@ -218,7 +216,7 @@ def _proximal_newton(smooth: Callable, prox: Callable, start: Array, tolerance: 
         better = merits[best] < before
         return jnp.where(better, steps[best], w), merits[best], before, taken + 1
 
-    def unfinished(state: tuple[Array, ...]) -> Array:
+    def unfinished(state: _Four) -> Array:
         # A residual of rounding may still hide an error of residual / curvature in w, so Newton
         # goes on as long as it gains.
         w, residual, before, taken = state

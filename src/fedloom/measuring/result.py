@@ -16,11 +16,11 @@ from fedloom.exchange import wire
 from fedloom.files import write_bytes, write_folder
 from fedloom.pictures import curves, labels, notebook
 from fedloom.pictures.picture import Picture
+from fedloom.types import Tree
 
 if TYPE_CHECKING:
     import polars as pl
 
-Tree = Any
 _FORMAT = 1
 _FILES = (
     *("model.safetensors", "state.safetensors", "info.safetensors"),

@@ -1,13 +1,11 @@
 """What a network is: a pair of functions."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fedloom.parameters import anything, param, parametrised
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
 class Model:
@@ -19,7 +17,7 @@ class Model:
         """Fresh arrays for rows of this shape and so many classes."""
         raise NotImplementedError
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """The outputs for rows x: one number for each class, or fitted values."""
         raise NotImplementedError
 
@@ -32,12 +30,12 @@ class Pair(Model):
     """
 
     create: Callable[[Array, Spec], Tree] = param(anything, "function (key, spec) -> arrays")
-    call: Callable[[Tree, Array], Array] = param(anything, "function (arrays, x) -> outputs")
+    call: Callable[[Tree, Held], Array] = param(anything, "function (arrays, x) -> outputs")
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh arrays."""
         return self.create(key, spec)
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """The outputs."""
         return self.call(arrays, x)

@@ -5,12 +5,11 @@ XLA's own convolutions inside a loop are several times slower, on CPU and on GPU
 """
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-Array = Any
+from fedloom.types import Array, Held, Tree
 
 
 def dense_init(key: Array, inputs: int, outputs: int, dtype: str) -> dict[str, Array]:
@@ -20,7 +19,7 @@ def dense_init(key: Array, inputs: int, outputs: int, dtype: str) -> dict[str, A
     return {"weights": weights, "bias": jnp.zeros(outputs, dtype)}
 
 
-def dense(arrays: dict[str, Array], x: Array) -> Array:
+def dense(arrays: Tree, x: Held) -> Array:
     """X W + b."""
     return x @ arrays["weights"] + arrays["bias"]
 
@@ -30,7 +29,7 @@ def conv_init(key: Array, size: int, inputs: int, outputs: int, dtype: str) -> d
     return dense_init(key, size * size * inputs, outputs, dtype)
 
 
-def conv(weights: Array, x: Array, size: int, padding: int, stride: int = 1) -> Array:
+def conv(weights: Array, x: Held, size: int, padding: int, stride: int = 1) -> Array:
     """Convolution without bias of images (rows, height, width, channels)."""
     x = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     rows, height, width, channels = x.shape
@@ -93,7 +92,7 @@ def _max_pool_backward(saved: tuple[Array, Array], gradient: Array) -> tuple[Arr
 max_pool.defvjp(_max_pool_forward, _max_pool_backward)
 
 
-def conv_pool(arrays: dict[str, Array], x: Array, size: int, padding: int) -> Array:
+def conv_pool(arrays: dict[str, Array], x: Held, size: int, padding: int) -> Array:
     """relu(max_pool(convolution + bias)).
 
     Bias and relu come after the pooling, where there is a quarter of the numbers; both are

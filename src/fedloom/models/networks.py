@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import jax
 
@@ -11,9 +10,7 @@ from fedloom.models import layers
 from fedloom.models.base import Model
 from fedloom.parameters import Rule, at_least, param, parametrised
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 _widths = Rule(
     lambda v: isinstance(v, tuple) and all(at_least(1).holds(width) for width in v),
@@ -29,7 +26,7 @@ def dense_stack(key: Array, widths: list[int], dtype: str) -> list[dict[str, Arr
     return [layers.dense_init(k, a, b, dtype) for k, (a, b) in zip(keys, pairs, strict=True)]
 
 
-def dense_stack_apply(stack: list[dict[str, Array]], x: Array) -> Array:
+def dense_stack_apply(stack: list[dict[str, Array]], x: Held) -> Array:
     """Dense layers with relu between them."""
     for arrays in stack[:-1]:
         x = jax.nn.relu(layers.dense(arrays, x))
@@ -58,7 +55,7 @@ class MLP(Model):
         widths = [math.prod(spec.features), *self.hidden, spec.classes or 1]
         return dense_stack(key, widths, spec.dtype)
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class, or one value."""
         return dense_stack_apply(arrays, x.reshape(x.shape[0], -1))
 
@@ -84,7 +81,7 @@ class CNN(Model):
         widths = [height * width * before, *self.hidden, spec.classes or 1]
         return {"conv": convolutions, "dense": dense_stack(dense_key, widths, spec.dtype)}
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class, or one value."""
         for convolution in arrays["conv"]:
             x = layers.conv_pool(convolution, x, self.kernel, self.padding)

@@ -11,7 +11,6 @@ the order of its layers, first to last.
 """
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +21,7 @@ from fedloom.models.base import Model
 from fedloom.models.networks import dense_stack, dense_stack_apply, image_shape
 from fedloom.parameters import at_least, param, parametrised
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 _SIDE = 5
 _DENSE = (120, 84)
@@ -41,7 +38,7 @@ class CNN1(Model):
         """He-uniform weights and zero biases."""
         return _lenet_init(self, key, spec, deeper=False)
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class."""
         return _lenet_apply(arrays, x)
 
@@ -54,7 +51,7 @@ class CNN2(Model):
         """He-uniform weights and zero biases."""
         return _lenet_init(self, key, spec, deeper=True)
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class."""
         return _lenet_apply(arrays, x)
 
@@ -78,7 +75,7 @@ def _lenet_init(model: Model, key: Array, spec: Spec, *, deeper: bool) -> Tree:
     return {"conv": convolutions, "dense": dense_stack(dense_key, widths, spec.dtype)}
 
 
-def _lenet_apply(arrays: Tree, x: Array) -> Array:
+def _lenet_apply(arrays: Tree, x: Held) -> Array:
     for convolution in arrays["conv"][:2]:
         x = layers.conv_pool(convolution, x, _SIDE, 0)
     for convolution in arrays["conv"][2:]:
@@ -117,7 +114,7 @@ class ResNet(Model):
             before = after
         return [*parts, layers.dense_init(head_key, before, spec.classes or 1, spec.dtype)]
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class."""
         stem, *inner, head = arrays
         x = jax.nn.relu(_normed(stem, x, 1))
@@ -140,7 +137,7 @@ def _conv_norm(key: Array, inputs: int, outputs: int, dtype: str) -> dict[str, A
     }
 
 
-def _normed(arrays: dict[str, Array], x: Array, stride: int) -> Array:
+def _normed(arrays: dict[str, Array], x: Held, stride: int) -> Array:
     x = layers.conv(arrays["weights"], x, 3, 1, stride)
     return layers.group_norm(x, ResNet.groups_of(x.shape[-1])) * arrays["scale"] + arrays["bias"]
 
@@ -173,7 +170,7 @@ class EmbeddingBag(Model):
             },
         ]
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class."""
         table, dense = arrays
         counts = (x > 0).astype(table["weights"].dtype)

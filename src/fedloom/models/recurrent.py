@@ -1,7 +1,6 @@
 """A recurrent network that predicts, at every place of a text, the symbol that follows."""
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +10,7 @@ from fedloom.models import layers
 from fedloom.models.base import Model
 from fedloom.parameters import at_least, param, parametrised
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
 @parametrised
@@ -55,7 +52,7 @@ class GRU(Model):
             "output": layers.dense_init(out_key, self.hidden, spec.classes, spec.dtype),
         }
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each symbol, at every place of every row."""
         # Input products of all places at once: the loop keeps only what depends on the state.
         symbols = layers.dense(arrays["input"], arrays["embedding"]["weights"])[x]

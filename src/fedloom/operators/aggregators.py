@@ -18,13 +18,14 @@ bound that the honest ones set. Honest replies that differ move it too: none of 
 mean, and with unlike clients their limits differ from that of the mean.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.errors import ParameterError
 from fedloom.parameters import Rule, at_least, param, parametrised, positive
+from fedloom.types import Array, Scalar
 
 __all__ = [
     "Aggregator",
@@ -37,7 +38,6 @@ __all__ = [
     "TrimmedMean",
 ]
 
-Array = Any
 _BELOW_HALF = Rule(
     lambda v: isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < 0.5,
     "a number >= 0 and < 0.5",
@@ -236,7 +236,7 @@ def _lengths(values: Array) -> Array:
     return jnp.sqrt((values * values).sum(1))
 
 
-def _shortened(values: Array, bound: Array) -> Array:
+def _shortened(values: Array, bound: Scalar) -> Array:
     lengths = _lengths(values)
     return values * jnp.minimum(1, bound / jnp.where(lengths > 0, lengths, 1))[:, None]
 
@@ -253,7 +253,7 @@ def _krum_scores(values: Array, there: Array, malicious: int) -> Array:
     return jnp.where(there, jnp.minimum(scores, jnp.finfo(values.dtype).max), jnp.inf)
 
 
-def _check_few_malicious(rule: Any, malicious: int, replies: int) -> None:
+def _check_few_malicious(rule: object, malicious: int, replies: int) -> None:
     if 2 * malicious + 3 > replies:
         most = "none" if replies < 3 else str((replies - 3) // 2)
         raise ParameterError(

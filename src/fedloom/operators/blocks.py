@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.pytrees import pytree, static
+from fedloom.types import Array, Held
 
-Array = Any
 _CHUNK = 64  # entries of a column that are summed together
 _DENSE_FROM = 0.05  # share of nonzeros above which dense products are quicker
 _UNROLL = 8
@@ -26,7 +26,7 @@ _UNROLL = 8
 class Dense:
     """A block with all its numbers."""
 
-    features: Array  # (d, s): one row for each feature
+    features: Held  # (d, s): one row for each feature
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -34,7 +34,7 @@ class Dense:
         return self.features.shape[1], self.features.shape[0]
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """Of the numbers."""
         return self.features.dtype
 
@@ -68,10 +68,10 @@ class Sparse:
     """A block with its nonzeros only; a padding entry has the value 0."""
 
     buckets: tuple["Bucket", ...]  # of rows that are not empty, by their lengths
-    row_order: Array  # (s,): where a row stands, after all empty ones, bucket by bucket
-    chunk_places: Array  # (chunks, _CHUNK): which row
-    chunk_values: Array
-    chunk_columns: Array  # (chunks,): which feature a chunk belongs to, ascending
+    row_order: Held  # (s,): where a row stands, after all empty ones, bucket by bucket
+    chunk_places: Held  # (chunks, _CHUNK): which row
+    chunk_values: Held
+    chunk_columns: Held  # (chunks,): which feature a chunk belongs to, ascending
     width: int = static()
 
     @property
@@ -80,7 +80,7 @@ class Sparse:
         return self.row_order.shape[0], self.width
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype:
         """Of the numbers."""
         return self.chunk_values.dtype
 
@@ -121,8 +121,8 @@ class Sparse:
 class Bucket:
     """Rows of about one length."""
 
-    places: Array  # (the longest of them, rows): which feature
-    values: Array
+    places: Held  # (the longest of them, rows): which feature
+    values: Held
 
     def forward(self, x: Array) -> Array:
         """The products of these rows with x."""
@@ -184,9 +184,9 @@ def _by_chunks(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return places, values, np.repeat(np.arange(len(counts), dtype=np.int32), chunks)
 
 
-def _gather(vector: Array, places: Array) -> Array:
+def _gather(vector: Array, places: Held) -> Array:
     return jnp.asarray(vector).at[jnp.asarray(places)].get(mode="promise_in_bounds")
 
 
-def _times(values: Array, gathered: Array) -> Array:
+def _times(values: Held, gathered: Array) -> Array:
     return gathered * values.reshape(*values.shape, *[1] * (gathered.ndim - values.ndim))

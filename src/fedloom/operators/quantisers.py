@@ -12,15 +12,14 @@ a model that is one vector.
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.layout import Layout
 from fedloom.operators.proximal import soft_threshold
-
-Array = Any
+from fedloom.types import Array, Scalar
 
 FULL_PRECISION = 32
 _FEW = 16  # up to so many centres, a comparison with each beats a search and a scatter
@@ -58,7 +57,7 @@ def _hard_backward(saved: tuple[Array, Array], slope: Array) -> tuple[Array, Arr
 hard.defvjp(_hard_forward, _hard_backward)
 
 
-def soft(x: Array, centres: Array, sharpness: Array) -> Array:
+def soft(x: Array, centres: Array, sharpness: Scalar) -> Array:
     """Q~_c(x), with slope P = `sharpness`."""
     out = jnp.broadcast_to(centres[0], x.shape)
     for low, high in itertools.pairwise(centres):
@@ -107,13 +106,14 @@ class Quantiser(NamedTuple):
 
     layers: tuple[tuple[int, int], ...]  # where each begins and ends in the model's vector
     levels: int
-    sharpness: Array | None = None  # of the soft quantiser; None: the hard one
+    sharpness: Scalar | None = None  # of the soft quantiser; None: the hard one
 
     def apply(self, x: Array, centres: Array) -> Array:
         """The quantised model; what is not quantised passes as it is."""
-        if self.sharpness is None:
+        sharpness = self.sharpness
+        if sharpness is None:
             return self.hard(x, centres)
-        return self._each(x, lambda part, k: soft(part, centres[k], self.sharpness))
+        return self._each(x, lambda part, k: soft(part, centres[k], sharpness))
 
     def hard(self, x: Array, centres: Array) -> Array:
         """The model with every weight at its nearest centre."""

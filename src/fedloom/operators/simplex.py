@@ -7,14 +7,12 @@ prior q with strength c:
     kl          argmin_{u in D}  c KL(u || q)       +  |u - a|^2 / 2
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 from fedloom.operators.proximal import project_simplex
+from fedloom.types import Array
 
-Array = Any
 _OMEGA_STEPS = 8  # Newton's method doubles its digits with each; from the start below 6 suffice
 _MOST_STEPS = 200
 

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from fedloom.preparation.tables import Reading, SiteTable
 from fedloom.protocol import Algorithm
 from fedloom.rounds.once import Played, play_once
 from fedloom.rows import Rows
+
+if TYPE_CHECKING:
+    import polars as pl
 
 UNKNOWN = "unknown words in test rows"
 
@@ -85,7 +88,7 @@ def _columns(schema: Schema, moments: Moments, missing: np.ndarray) -> list[Colu
     for name, listed in schema.columns.items():
         missing_here = int(gaps[name])
         if listed is None:
-            mean, present = float(moments.mean[place]), max(moments.present[place], 1)
+            mean, present = float(moments.mean[place]), max(float(moments.present[place]), 1.0)
             deviation = float(np.sqrt(moments.squares[place] / present))
             # A column that is constant up to rounding stays at zero, whatever comes later.
             scale = 1.0 if deviation <= 1e-12 * abs(mean) else deviation
@@ -110,7 +113,7 @@ def _encoded(sites: Sequence[SiteTable], preparation: Preparation) -> Clients:
     return _clients(sites, train, test, labels=labels, preparation=preparation)
 
 
-def encoded_rows(source: str, frame: Any, preparation: Preparation) -> Rows:
+def encoded_rows(source: str, frame: "pl.DataFrame", preparation: Preparation) -> Rows:
     """The rows of a table."""
     labels = preparation.encode_labels(source, frame[preparation.label])
     return Rows(preparation.encode(source, frame), labels)

@@ -7,18 +7,19 @@ How many rows each client has is known to every hub; the bytes of a client's tex
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from fedloom.cohorts import everyone
 from fedloom.data.clients import Clients
+from fedloom.oracles import FedView
 from fedloom.parameters import at_least, param
+from fedloom.preparation.own_rows import OwnRows
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.rows import Rows
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class Text(NamedTuple):
@@ -36,21 +37,23 @@ class Gather(Algorithm):
     needs_everyone: ClassVar[bool] = True
     longest: int = param(at_least(1), "bytes of the longest text")
 
-    def init_hub(self, fed: Any, key: Array, /) -> Text:
+    def init_hub(self, fed: FedView, key: Array, /) -> Text:
         """No text yet."""
         return Text(jnp.zeros((fed.n, self.longest), jnp.uint8), jnp.zeros(fed.n, jnp.int32))
 
-    def round(self, hub: Text, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Text, fed: FedView, key: Array, /) -> Round:
         """One exchange."""
         replies = yield ask(self.tell, (), to=everyone(fed.n))
         return replies.scatter(fed.n), ()
 
-    def tell(self, client: tuple[()], message: tuple[()], f: Any, key: Array, /) -> Any:
+    def tell(
+        self, client: Nothing, message: Nothing, f: OwnRows, key: Array, /
+    ) -> tuple[Nothing, Text]:
         """The client's own bytes."""
         own = jnp.where(f.counts, f.x, 0).astype(jnp.uint8)
         return client, Text(jnp.zeros(self.longest, jnp.uint8).at[: own.shape[0]].set(own), f.size)
 
-    def model(self, hub: Text, fed: Any, /) -> Array:
+    def model(self, hub: Text, fed: FedView, /) -> Array:
         """There is none."""
         return jnp.zeros(1)
 

@@ -5,7 +5,7 @@ get mean 0 and deviation 1 over the training rows, words become one column each.
 counts as the mean, a missing or new word as none.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Joining:
         default=None,
     )
 
-    def check_id(self, source: Any, frame: "pl.DataFrame") -> None:
+    def check_id(self, source: object, frame: "pl.DataFrame") -> None:
         """Raise DataError where a table has no id column."""
         if self.id not in frame.columns:
             raise DataError(

@@ -9,8 +9,7 @@ from fedloom.parameters import parametrised
 from fedloom.problems.base import Problem
 from fedloom.problems.regularisers import Regulariser, Zero
 from fedloom.rows import Batch, Share, Spec
-
-Array = Any
+from fedloom.types import Array
 
 
 class OwnRows:

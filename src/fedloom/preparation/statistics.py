@@ -13,15 +13,16 @@ so a secure sum would serve it as well; the number of missing values at each cli
 name.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
 from fedloom.cohorts import everyone
+from fedloom.oracles import FedView
 from fedloom.parameters import anything, param
+from fedloom.preparation.own_rows import OwnRows
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class Moments(NamedTuple):
@@ -51,12 +52,12 @@ class Statistics(Algorithm):
     numbers: int = param(anything, "how many columns hold numbers")
     widths: tuple[int, ...] = param(anything, "how many words each column of words has")
 
-    def init_hub(self, fed: Any, key: Array, /) -> Moments:
+    def init_hub(self, fed: FedView, key: Array, /) -> Moments:
         """Nothing counted yet."""
         nothing = jnp.zeros(self.numbers)
         return Moments(nothing, nothing, nothing, jnp.zeros(sum(self.widths)))
 
-    def round(self, hub: Moments, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Moments, fed: FedView, key: Array, /) -> Round:
         """Two exchanges: sums, then squares about the means."""
         counted = yield ask(self.count, (), to=everyone(fed.n))
         sums = counted.sum()
@@ -65,7 +66,9 @@ class Statistics(Algorithm):
         moments = Moments(sums.present, mean, squares.sum(), sums.words)
         return moments, counted.scatter(fed.n).missing
 
-    def count(self, client: tuple[()], message: tuple[()], f: Any, key: Array, /) -> Any:
+    def count(
+        self, client: Nothing, message: Nothing, f: OwnRows, key: Array, /
+    ) -> tuple[Nothing, Counted]:
         """What there is, what is missing, and the sums."""
         there = jnp.isfinite(f.x) & f.counts[:, None]
         words, missing, start = jnp.zeros(sum(self.widths)), [], 0
@@ -79,11 +82,13 @@ class Statistics(Algorithm):
         gaps = jnp.concatenate([f.size - present, jnp.asarray(missing, words.dtype)])
         return client, Counted(present, jnp.where(there, f.x, 0).sum(0), words, gaps)
 
-    def spread(self, client: tuple[()], mean: Array, f: Any, key: Array, /) -> Any:
+    def spread(
+        self, client: Nothing, mean: Array, f: OwnRows, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """Squares about the common mean."""
         there = jnp.isfinite(f.x) & f.counts[:, None]
         return client, jnp.where(there, (f.x - mean) ** 2, 0).sum(0)
 
-    def model(self, hub: Moments, fed: Any, /) -> Array:
+    def model(self, hub: Moments, fed: FedView, /) -> Array:
         """There is none."""
         return jnp.zeros(1)

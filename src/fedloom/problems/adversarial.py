@@ -7,7 +7,6 @@ where it is separate (each site's own systematic error of measurement).
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,9 +18,7 @@ from fedloom.problems.linear import Logistic, accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Scalar, Tree
 
 
 @parametrised
@@ -62,11 +59,11 @@ class Adversarial(SaddleProblem):
         return losses - self.penalty_strength * (y * y).sum()
 
     @property
-    def strong_concavity(self) -> Any:
+    def strong_concavity(self) -> Scalar:
         """The penalty's 2 penalty_strength, of which half is left to the loss."""
         return self.penalty_strength
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """Scores of unperturbed rows."""
         if self.model is None:
             return x.reshape(x.shape[0], int(np.prod(x.shape[1:]))) @ model

@@ -28,9 +28,7 @@ from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_p
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Scalar, Tree
 
 
 @parametrised
@@ -92,12 +90,12 @@ class AUC(SaddleProblem):
         return jnp.where(rows.y > 0, positive, negative) + p * (1 - p) * (1 - y * y)
 
     @property
-    def strong_concavity(self) -> Any:
+    def strong_concavity(self) -> Scalar:
         """2 p (1 - p)."""
         return 2 * self._rate * (1 - self._rate)
 
     @property
-    def _rate(self) -> Any:
+    def _rate(self) -> Scalar:
         if self.positive_rate is None:
             raise ParameterError(
                 "AUC: positive_rate must be known to take a loss; got none. State it, or let "
@@ -105,7 +103,7 @@ class AUC(SaddleProblem):
             )
         return self.positive_rate
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """The score of each row."""
         if self.model is None:
             return x.reshape(x.shape[0], -1) @ model["w"]

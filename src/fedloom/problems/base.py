@@ -15,15 +15,13 @@ from fedloom.objective import Objective, Oracle
 from fedloom.parameters import at_least_zero, instance_of, one_of, param
 from fedloom.problems.regularisers import Regulariser, Zero
 from fedloom.rows import Rows, Share, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
 class Metric(NamedTuple):
     """A number for each row, averaged over a client's rows, and which way it should go."""
 
-    of_rows: Callable[[Tree, Rows], Array]
+    of_rows: Callable[[Tree, Any], Array]  # of a model and rows; if vertical, of scores and targets
     larger_is_better: bool
 
 
@@ -45,7 +43,7 @@ class Problem:
         """The loss of each row."""
         raise NotImplementedError
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """What the model says of each row: a score, a value, or one score for each class."""
         raise NotImplementedError
 

@@ -8,8 +8,6 @@ With means over a client's rows, the best y at x is (K_i'x - c_i) / concavity, s
 problems, shared and separate dual, are quadratics in x with solutions by linear algebra.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 
 from fedloom.errors import DataError
@@ -18,9 +16,7 @@ from fedloom.problems.base import l2_param, regulariser_param, weights_param
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Scalar, Tree
 
 
 @parametrised
@@ -48,7 +44,7 @@ class Bilinear(SaddleProblem):
         return common + rows.x @ y @ x + b @ x - c @ y
 
     @property
-    def strong_concavity(self) -> Any:
+    def strong_concavity(self) -> Scalar:
         """The weight of |y|^2 / 2."""
         return self.concavity
 

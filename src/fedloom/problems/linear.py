@@ -12,9 +12,7 @@ from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
 def _intercept_param() -> Any:
@@ -36,7 +34,7 @@ def _start(shape: tuple[int, ...], intercept: bool, dtype: str) -> Tree:
     return {"weights": weights, "bias": jnp.zeros(shape[1:], dtype)} if intercept else weights
 
 
-def _apply(model: Tree, x: Array) -> Array:
+def _apply(model: Tree, x: Held) -> Array:
     if isinstance(model, dict):
         return x @ model["weights"] + model["bias"]
     return x @ model
@@ -69,7 +67,7 @@ class Logistic(Problem):
         scores = self.predict(model, rows.x)
         return _softplus(jnp.where(rows.y > 0, -scores, scores))
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """The score a'w of each row; positive means the second class."""
         return _apply(model, x.reshape(x.shape[0], -1))
 
@@ -101,7 +99,7 @@ class Multinomial(Problem):
         """Cross-entropy."""
         return cross_entropy(self.predict(model, rows.x), rows.y)
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """One score for each class."""
         return _apply(model, x.reshape(x.shape[0], -1))
 
@@ -128,12 +126,12 @@ class LeastSquares(Problem):
         error = self.predict(model, rows.x) - rows.y
         return 0.5 * error * error
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """The fitted value of each row."""
         return _apply(model, x.reshape(x.shape[0], -1))
 
 
-def cross_entropy(scores: Array, labels: Array) -> Array:
+def cross_entropy(scores: Array, labels: Held) -> Array:
     """-log softmax(scores)[label], row by row; the mean over a row that has several labels."""
     chosen = jnp.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
     return _by_row(jax.nn.logsumexp(scores, axis=-1) - chosen)

@@ -6,15 +6,16 @@ the loss l(z / beta), which together with the products times beta poses the same
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from fedloom.errors import ParameterError
+from fedloom.types import Array, Held, Scalar
 
-Array = Any
 _NEWTON_STEPS = 60
 
 
@@ -26,7 +27,7 @@ class Loss:
 
     bend: ClassVar[float]  # the Lipschitz constant of the plain sum's gradient
 
-    def __init__(self, labels: Array, classes: int, dtype: Any, weight: float = 1.0):
+    def __init__(self, labels: Held, classes: int, dtype: DTypeLike, weight: float = 1.0):
         self.labels = jnp.asarray(labels)
         self.classes = classes
         self.dtype = dtype
@@ -48,7 +49,7 @@ class Loss:
         """The gradient in the scores."""
         return self.weight * self._grad(z)
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def prox(self, v: Array, step: Scalar) -> Array:
         """The proximal map of step * l."""
         return self._prox(v, step * self.weight)
 
@@ -64,7 +65,7 @@ class Loss:
     def _grad(self, z: Array) -> Array:
         raise NotImplementedError
 
-    def _prox(self, v: Array, step: Array) -> Array:
+    def _prox(self, v: Array, step: Scalar) -> Array:
         raise NotImplementedError
 
     def _conjugate_grad(self, y: Array) -> Array:
@@ -73,7 +74,7 @@ class Loss:
             f"{type(self).__name__.lower()} loss is not. Use loss = 'squared', or another method."
         )
 
-    def scaled(self, beta: Array) -> "Scaled":
+    def scaled(self, beta: Scalar) -> "Scaled":
         """The loss l(z / beta)."""
         return Scaled(self, beta)
 
@@ -81,14 +82,14 @@ class Loss:
 class Scaled:
     """The loss l(z / beta) in terms of l."""
 
-    def __init__(self, loss: Loss, beta: Array):
+    def __init__(self, loss: Loss, beta: Scalar):
         self.loss, self.beta = loss, beta
 
     def grad(self, z: Array) -> Array:
         """The gradient."""
         return self.loss.grad(z / self.beta) / self.beta
 
-    def prox(self, v: Array, step: Array) -> Array:
+    def prox(self, v: Array, step: Scalar) -> Array:
         """The proximal map of step times this loss."""
         return self.beta * self.loss.prox(v / self.beta, step / self.beta**2)
 
@@ -106,7 +107,7 @@ class Squared(Loss):
         """The error."""
         return z - self.labels
 
-    def _prox(self, v: Array, step: Array) -> Array:
+    def _prox(self, v: Array, step: Scalar) -> Array:
         """A mean of v and b."""
         return (v + step * self.labels) / (1 + step)
 
@@ -128,7 +129,7 @@ class Logistic(Loss):
         """-b / (1 + exp(b z))."""
         return -self.labels * jax.nn.sigmoid(-self.labels * z)
 
-    def _prox(self, v: Array, step: Array) -> Array:
+    def _prox(self, v: Array, step: Scalar) -> Array:
         """Row by row the root t of t - b v = step / (1 + exp(t)), with t = b z.
 
         It lies between b v and b v + step. The left side minus the right is convex below 0 and
@@ -161,7 +162,7 @@ class Softmax(Loss):
         """Softmax(z) minus the label's unit vector."""
         return jax.nn.softmax(z, axis=-1) - self._units()
 
-    def _prox(self, v: Array, step: Array) -> Array:
+    def _prox(self, v: Array, step: Scalar) -> Array:
         """Damped Newton steps, row by row; the Hessian is diagonal plus rank one."""
 
         def value(z: Array) -> Array:

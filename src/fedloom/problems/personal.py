@@ -16,15 +16,14 @@ from fedloom.layout import Layout, layout_of
 from fedloom.models.base import Model
 from fedloom.objective import Objective
 from fedloom.operators.quantisers import FULL_PRECISION, Quantiser, layers_to_quantise
+from fedloom.oracles import PersonalOracle
 from fedloom.parameters import Rule, anything, instance_of, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.linear import cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.supervised import Supervised
 from fedloom.rows import Batch, Rows, Share, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Scalar, Tree
 
 
 def _is_width(value: object) -> bool:
@@ -71,7 +70,7 @@ class Classifier(Objective):
         """The log-probabilities of the classes on a batch."""
         return jax.nn.log_softmax(self.problem.predict(self.layout.unravel(w), batch.rows.x))
 
-    def learn(self, w: Array, batch: Batch, weight: Array, teacher: Array) -> Array:
+    def learn(self, w: Array, batch: Batch, weight: Scalar, teacher: Array) -> Array:
         """The gradient of (1 - weight) f(w) + weight KL(teacher || w): data, and another model."""
 
         def loss(model: Tree) -> Array:
@@ -112,7 +111,7 @@ class PersonalObjective(Classifier):
         self.bits = variant.bits
         self.keep = variant.keep
 
-    def quantiser(self, bits: int | None, sharpness: Array | None) -> Quantiser | None:
+    def quantiser(self, bits: int | None, sharpness: Scalar | None) -> Quantiser | None:
         """The quantiser of the own model, by default at the client's bits; None: full precision."""
         bits = self.bits if bits is None else bits
         if bits == FULL_PRECISION:
@@ -139,7 +138,7 @@ class _Classification(Problem):
         """The cross-entropy of each row, by the common network."""
         return self.common.losses(model, rows)
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """The scores of the common network."""
         return self.common.predict(model, x)
 
@@ -235,3 +234,6 @@ class Personal(_Classification):
         if self.own is None:
             return (self.model,)
         return self.own if isinstance(self.own, tuple) else (self.own,)
+
+
+_PROMISE: type[PersonalOracle] = PersonalObjective  # what authors are promised, checked by mypy

@@ -14,9 +14,8 @@ from fedloom.errors import ParameterError
 from fedloom.layout import Layout, layout_of
 from fedloom.operators import proximal
 from fedloom.parameters import anything, at_least, at_least_zero, param, parametrised, positive
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 _FEASIBLE = 1e-5  # how far outside a set, relative to its size, still counts as inside
 
 
@@ -28,7 +27,7 @@ class Regulariser:
     """A convex g(x) with a cheap proximal map."""
 
     __parametrised__: ClassVar[bool] = True
-    on: Any  # names of arrays, or None
+    on: tuple[str, ...] | None  # names of arrays, or None
 
     def value_of(self, array: Array) -> Array:
         """The value of g on one array."""

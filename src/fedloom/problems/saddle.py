@@ -22,16 +22,14 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, 
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Share, Spec
 from fedloom.saddle_objective import SaddleObjective
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Scalar, Tree
 
 
 class SaddleProblem(Problem):
     """Base of the saddle problems."""
 
     kind: ClassVar[str] = "saddle"
-    weak_convexity: Any = 0.0  # f(x, y) + (weak_convexity / 2) |x|^2 is convex in x
+    weak_convexity: float = 0.0  # f(x, y) + (weak_convexity / 2) |x|^2 is convex in x
 
     def init_dual(self, key: Array, spec: Spec) -> Tree:
         """The arrays of a fresh dual."""
@@ -42,7 +40,7 @@ class SaddleProblem(Problem):
         raise NotImplementedError
 
     @property
-    def strong_concavity(self) -> Any:
+    def strong_concavity(self) -> Scalar:
         """The modulus with which every f(x, .) is strongly concave."""
         raise NotImplementedError
 
@@ -81,7 +79,7 @@ class Saddle(SaddleProblem):
     primal: Callable[[Array, Spec], Tree] = param(anything, "function (key, spec) -> arrays of x")
     dual: Callable[[Array, Spec], Tree] = param(anything, "function (key, spec) -> arrays of y")
     concavity: float = param(positive, "modulus of strong concavity in y")
-    score: Callable[[Tree, Array], Array] | None = param(
+    score: Callable[[Tree, Held], Array] | None = param(
         anything, "function (x, features) -> scores; none: no scores", default=None
     )
     weak_convexity: float = weak_convexity_param()
@@ -101,7 +99,7 @@ class Saddle(SaddleProblem):
         """What `loss` returns."""
         return self.loss(x, y, rows)
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """What `score` returns."""
         if self.score is None:
             raise ParameterError(
@@ -111,6 +109,6 @@ class Saddle(SaddleProblem):
         return self.score(model, x)
 
     @property
-    def strong_concavity(self) -> Any:
+    def strong_concavity(self) -> Scalar:
         """As stated."""
         return self.concavity

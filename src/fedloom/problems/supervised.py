@@ -1,7 +1,6 @@
 """Any model with any loss."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from fedloom.errors import ParameterError
 from fedloom.models.base import Model
@@ -10,17 +9,15 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, 
 from fedloom.problems.linear import accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
-def _squared(outputs: Array, targets: Array) -> Array:
+def _squared(outputs: Array, targets: Held) -> Array:
     error = outputs.reshape(targets.shape) - targets
     return 0.5 * (error * error).reshape(targets.shape[0], -1).sum(-1)
 
 
-LOSSES: Mapping[str, Callable[[Array, Array], Array]] = {
+LOSSES: Mapping[str, Callable[[Array, Held], Array]] = {
     "cross_entropy": cross_entropy,
     "squared": _squared,
 }
@@ -35,7 +32,7 @@ class Supervised(Problem):
     """
 
     model: Model = param(instance_of(Model), "the network: an (init, apply) pair")
-    loss: str | Callable[[Array, Array], Array] = param(
+    loss: str | Callable[[Array, Held], Array] = param(
         anything,
         "'cross_entropy', 'squared', or a function of outputs and labels",
         default="cross_entropy",
@@ -60,7 +57,7 @@ class Supervised(Problem):
         loss = self.loss if callable(self.loss) else LOSSES[self.loss]
         return loss(self.predict(model, rows.x), rows.y)
 
-    def predict(self, model: Tree, x: Array) -> Array:
+    def predict(self, model: Tree, x: Held) -> Array:
         """The outputs of the network."""
         return self.model.apply(model, x)
 

@@ -9,11 +9,12 @@ party's features but what its own network makes of them, and the network is trai
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from fedloom.errors import DataError
 from fedloom.layout import Layout, layout_of
@@ -23,9 +24,7 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param
 from fedloom.problems.losses import LOSSES, Loss
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
 @parametrised
@@ -81,7 +80,7 @@ class Vertical(Problem):
             )
         return np.asarray(2 * y - 1 if classes == 2 else y, dtype)
 
-    def loss_at(self, targets: Array, classes: int, dtype: Any) -> Loss:
+    def loss_at(self, targets: Held, classes: int, dtype: DTypeLike) -> Loss:
         """The loss at these labels."""
         weight = 1 / targets.shape[0] if self.mean else 1.0
         return LOSSES[self.loss](targets, classes, dtype, weight)

@@ -4,11 +4,8 @@ Keys are folded from (seed, round, exchange, client), so that every engine draws
 whatever the order in which clients answer. Rounds count from 1; round 0 is the opening.
 """
 
-from typing import Any
-
 from fedloom import draws
-
-Array = Any
+from fedloom.types import Array
 
 _FIRST_STATE = 2**31  # no run has so many rounds
 _AT_THE_HUB = 0

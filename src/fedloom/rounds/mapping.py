@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,12 +11,11 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from fedloom.errors import ProtocolError
-from fedloom.population import Federation, Group
+from fedloom.oracles import AnyOracle
+from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.rounds import keys
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
 class Plan(NamedTuple):
@@ -29,9 +28,9 @@ class Plan(NamedTuple):
 class Slots(NamedTuple):
     """The part of a cohort that falls into one group."""
 
-    places: Array  # (c,) positions in the cohort
-    index: Array  # (c,) which client of the group
-    present: Array  # (c,)
+    places: Held  # (c,) positions in the cohort
+    clients: Held  # (c,) which clients of the group
+    present: Held  # (c,)
 
 
 def answer(
@@ -40,7 +39,7 @@ def answer(
     states: tuple[Tree, ...],
     request: Ask,
     root: Array,
-    round: Array,
+    round: Array | int,
     exchange: int,
     plan: Plan,
 ) -> tuple[tuple[Tree, ...], Replies]:
@@ -69,7 +68,9 @@ def answer(
     return states, Replies(value, dataclasses.replace(request.to, present=present))
 
 
-def map_group(group: Group, work: Callable, plan: Plan, common: Tree, *per_client: Tree) -> Tree:
+def map_group(
+    group: Group | Party, work: Callable[..., Tree], plan: Plan, common: Tree, *per_client: Tree
+) -> Tree:
     """Apply `work(common, f, *rows)` to clients: side by side, in portions, or over devices.
 
     What all clients see is handed over as `common`: an array that `work` took from around it would
@@ -78,7 +79,7 @@ def map_group(group: Group, work: Callable, plan: Plan, common: Tree, *per_clien
     """
     size = per_client[0].shape[0]
 
-    def here(group: Group, common: Tree, *per_client: Tree) -> Tree:
+    def here(group: Group | Party, common: Tree, *per_client: Tree) -> Tree:
         def one(index: Array, *rest: Tree) -> Tree:
             return work(common, group.objective(index), index, *rest)
 
@@ -109,36 +110,36 @@ def map_group(group: Group, work: Callable, plan: Plan, common: Tree, *per_clien
 
 def _run(
     algorithm: Algorithm,
-    group: Group,
+    group: Group | Party,
     state: Tree,
     request: Ask,
     slots: Slots,
     root: Array,
-    round: Array,
+    round: Array | int,
     exchange: int,
     plan: Plan,
 ) -> tuple[Tree, Tree]:
     """One group's part of an exchange."""
-    ids = slots.index if group.members is None else jnp.asarray(group.members)[slots.index]
+    ids = slots.clients if group.members is None else jnp.asarray(group.members)[slots.clients]
     client_keys = jax.vmap(lambda id: keys.client(root, round, exchange, id))(jnp.asarray(ids))
-    whole_group = _is_static(slots.index) and np.array_equal(slots.index, np.arange(group.size))
-    before = state if whole_group else jax.tree.map(lambda s: s[slots.index], state)
+    whole_group = _is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
+    before = state if whole_group else jax.tree.map(lambda s: s[slots.clients], state)
 
-    def work(common: Tree, f: Any, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
+    def work(common: Tree, f: AnyOracle, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
         algorithm, message = common
         return algorithm.perform(request.method, client, message, f, key)
 
-    index, common = jnp.asarray(slots.index), (algorithm, request.message)
+    index, common = jnp.asarray(slots.clients), (algorithm, request.message)
     after, reply = map_group(group, work, plan, common, index, before, client_keys)
     if _is_static(slots.present) and np.all(slots.present):
         if whole_group:
             return after, reply
-        return jax.tree.map(lambda s, a: s.at[slots.index].set(a), state, after), reply
-    target = jnp.where(slots.present, slots.index, group.size)  # an absent client keeps its state
+        return jax.tree.map(lambda s, a: s.at[slots.clients].set(a), state, after), reply
+    target = jnp.where(slots.present, slots.clients, group.size)  # an absent client keeps its state
     return jax.tree.map(functools.partial(_put, target), state, after), reply
 
 
-def _slots(cohort: Cohort, group: Group, n: int) -> Slots:
+def _slots(cohort: Cohort, group: Group | Party, n: int) -> Slots:
     """The members of a group among a cohort, in as few slots as always suffice."""
     size = len(cohort)
     if group.members is None:
@@ -192,5 +193,5 @@ def _check(request: Ask, states: tuple[Tree, ...]) -> None:
         )
 
 
-def _is_static(array: Array) -> bool:
+def _is_static(array: Held) -> bool:
     return isinstance(array, np.ndarray)

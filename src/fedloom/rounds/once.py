@@ -1,6 +1,6 @@
 """A single round: what a method makes of clients that it is shown once."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -13,6 +13,7 @@ from fedloom.pytrees import to_host
 from fedloom.rounds import keys, program
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Array, Tree
 
 _PLAN = Plan(None, None)
 
@@ -20,8 +21,8 @@ _PLAN = Plan(None, None)
 class Played(NamedTuple):
     """What the round left."""
 
-    hub: Any
-    info: Any
+    hub: Tree
+    info: Tree
     bytes_up: int
     bytes_down: int
 
@@ -36,7 +37,9 @@ def play_once(algorithm: Algorithm, problem: Problem, clients: Clients) -> Playe
 
 
 @reproducible()
-def _play(algorithm: Algorithm, federation: Federation, root: Any) -> Any:
+def _play(
+    algorithm: Algorithm, federation: Federation, root: Array
+) -> tuple[Tree, Tree, program.Traffic]:
     hub, clients, _ = program.opening(algorithm, federation, root, _PLAN)
     steps = algorithm.round(hub, federation.fed, keys.hub(root, 1))
     hub, _, info, traffic = program.drive(steps, algorithm, federation, clients, root, 1, _PLAN)

@@ -7,13 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.population import Federation
+from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Round, payload_bytes
 from fedloom.rounds import keys
 from fedloom.rounds.mapping import Plan, answer, map_group
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
 class State(NamedTuple):
@@ -27,9 +25,9 @@ class State(NamedTuple):
 class Traffic(NamedTuple):
     """For each exchange of a round: the bytes of one message each way, and how many were sent."""
 
-    bytes_down: Array
-    bytes_up: Array
-    messages: Array
+    bytes_down: Held
+    bytes_up: Held
+    messages: Held
 
 
 class Outcome(NamedTuple):
@@ -77,7 +75,7 @@ def first_state(
     """The states of hub and clients before the opening."""
     hub = algorithm.init_hub(federation.fed, keys.first_hub(root))
 
-    def of(group: Any) -> Tree:
+    def of(group: Group | Party) -> Tree:
         index = jnp.arange(group.size)
         ids = index if group.members is None else jnp.asarray(group.members)
         client_keys = jax.vmap(lambda id: keys.first_client(root, id))(ids)

@@ -10,8 +10,7 @@ from fedloom.cache import cache_folder
 from fedloom.errors import ParameterError
 from fedloom.population import Federation
 from fedloom.rounds.mapping import Plan
-
-Tree = Any
+from fedloom.types import Tree
 
 SMALL_MODEL = 20_000  # below, a CPU computes all clients side by side; above, one after the other
 

@@ -1,11 +1,11 @@
 """Simulate a federation on one machine: blocks of rounds, each one call of a compiled program."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax
 
 from fedloom.data.parties import Holders
+from fedloom.measuring.reference import Reference
 from fedloom.measuring.result import Result
 from fedloom.parameters import Rule, at_least, at_least_zero, check, flag, one_of
 from fedloom.problems.base import Metric, Problem
@@ -14,6 +14,7 @@ from fedloom.simulator.devices import keep_compiled_programs
 from fedloom.simulator.progress import Progress, progress_for
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
+from fedloom.types import Tree
 
 
 def simulate(
@@ -27,7 +28,7 @@ def simulate(
     eval_every: int = 10,
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
     precision: str = "float32",
-    optimum: Any = None,
+    optimum: Reference | Tree = None,
     resume: Result | None = None,
     checkpoint: Callable[[Result], None] | None = None,
     checkpoint_seconds: float = 10.0,

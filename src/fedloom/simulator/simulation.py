@@ -4,7 +4,6 @@ import functools
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +22,7 @@ from fedloom.rounds.program import State
 from fedloom.simulator.devices import place
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.task import Task
-
-Tree = Any
+from fedloom.types import Tree
 
 _CALL_SECONDS = 0.5  # how long a block may take, so that progress moves and Ctrl-C is heard
 

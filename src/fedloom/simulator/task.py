@@ -21,6 +21,7 @@ from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.fit import check_fit
 from fedloom.simulator.devices import SMALL_MODEL, place, plan_for
+from fedloom.types import Tree
 
 
 class Task:
@@ -35,7 +36,7 @@ class Task:
         batch_size: int | None,
         metrics: Sequence[str] | Mapping[str, Metric] | None,
         precision: str,
-        optimum: Any,
+        optimum: Reference | Tree,
         devices: int | None,
         deterministic: bool,
     ):
@@ -71,7 +72,7 @@ class Task:
             self.about["preparation"] = preparation.as_dict()
         self.optimum = None if optimum is None else self._known(optimum, algorithm.dual)
 
-    def _known(self, optimum: Any, dual: str) -> Optimum:
+    def _known(self, optimum: Reference | Tree, dual: str) -> Optimum:
         """A solution, from `fl.reference`, a model, or its vector."""
         layout = self.federation.fed.layout
         if isinstance(optimum, Reference):

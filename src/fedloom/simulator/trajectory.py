@@ -1,6 +1,6 @@
 """Every state of a short run, for diagnostics that look at more than the last one."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,8 @@ from fedloom.pytrees import to_host
 from fedloom.rounds import keys, program
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 _PLAN = Plan(None, None)
 
 

@@ -5,13 +5,14 @@ those of `simulate`, run by run.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.data.parties import Holders
+from fedloom.measuring.reference import Reference
 from fedloom.measuring.result import Result
+from fedloom.population import Federation
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
@@ -19,8 +20,7 @@ from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
-
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 def simulate_together(
@@ -33,7 +33,7 @@ def simulate_together(
     eval_every: int = 10,
     metrics: Sequence[str] | None = None,
     precision: str = "float32",
-    optimum: Any = None,
+    optimum: Reference | Tree = None,
     deterministic: bool = True,
 ) -> list[Result]:
     """The results of runs given as pairs of a method and a seed; a diverged one ends early."""
@@ -75,15 +75,15 @@ def simulate_together(
 
 def _advance(
     algorithms: Algorithm,
-    federation: Any,
+    federation: Federation,
     hubs: Tree,
     clients: Tree,
-    roots: Any,
-    start: Any,
-    stop: Any,
+    roots: Array,
+    start: Array,
+    stop: Array,
     plan: Plan,
 ) -> program.Outcome:
-    def one(algorithm: Algorithm, hub: Tree, states: Tree, root: Any) -> program.Outcome:
+    def one(algorithm: Algorithm, hub: Tree, states: Tree, root: Array) -> program.Outcome:
         return program.rounds(algorithm, federation, hub, states, root, start, stop, plan)
 
     return jax.vmap(one)(algorithms, hubs, clients, roots)

@@ -21,14 +21,14 @@ are alike that is the same; where they are not, the quotient is biased, and of a
 weight cancels altogether: the limit would be that of clients that count alike.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class FedAvgHub(NamedTuple):
@@ -46,16 +46,18 @@ class FedAvg(Algorithm):
     cohort: int | None = cohort_param()
     server_lr: float = param(positive, "step size of the hub", default=1.0)
 
-    def init_hub(self, fed: Any, key: Array, /) -> FedAvgHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> FedAvgHub:
         """A fresh model."""
         return FedAvgHub(fed.init_model(key))
 
-    def round(self, hub: FedAvgHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: FedAvgHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at a cohort, then the mean of the changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
         return FedAvgHub(hub.model + self.server_lr * changes.estimate(fed.weights)), ()
 
-    def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+    def train(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """K steps of stochastic gradient descent; the reply is the change of the model."""
 
         def step(w: Array, key: Array) -> Array:

@@ -20,17 +20,17 @@ and are averaged like the others, where FedAvg would drop them.
 Differs from the paper: the local problem is solved by a number of steps, not to an accuracy.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.cohorts import by_weight, cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least_zero, one_of, param, per_cent, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class FedProxHub(NamedTuple):
@@ -56,11 +56,11 @@ class FedProx(Algorithm):
         per_cent, "per cent of the clients asked that do only a part of the steps", default=0
     )
 
-    def init_hub(self, fed: Any, key: Array, /) -> FedProxHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> FedProxHub:
         """A fresh model."""
         return FedProxHub(fed.init_model(key))
 
-    def round(self, hub: FedProxHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: FedProxHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at a cohort, then the average of the changes."""
         if self.sampling == "by_weight":
             cohort = by_weight(key, fed.weights, self.cohort or fed.n)
@@ -70,7 +70,9 @@ class FedProx(Algorithm):
             change = (yield ask(self.train, hub.model, to=cohort)).estimate(fed.weights)
         return FedProxHub(hub.model + change), ()
 
-    def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+    def train(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """Steps on the proximal problem; the reply is the change of the model."""
 
         def step(v: Array, key: Array) -> Array:

@@ -20,16 +20,16 @@ Differs from the paper: where the problem weighs clients by size, both sums carr
 with equal weights, a_i = 1/N, this is the print.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class ScaffoldHub(NamedTuple):
@@ -62,16 +62,16 @@ class Scaffold(Algorithm):
     server_lr: float = param(positive, "step size of the hub", default=1.0)
     option: str = param(one_of("I", "II"), "how a control variate is renewed", default="II")
 
-    def init_hub(self, fed: Any, key: Array, /) -> ScaffoldHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> ScaffoldHub:
         """A fresh model, and zero control."""
         model = fed.init_model(key)
         return ScaffoldHub(model, jnp.zeros_like(model))
 
-    def init_client(self, f: Any, key: Array, /) -> ScaffoldClient:
+    def init_client(self, f: SmoothOracle, key: Array, /) -> ScaffoldClient:
         """Zero control, so that the mean over clients is the hub's."""
         return ScaffoldClient(f.zeros())
 
-    def round(self, hub: ScaffoldHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: ScaffoldHub, fed: FedView, key: Array, /) -> Round:
         """Corrected local steps at a cohort; then both means."""
         replies = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
         model = hub.model + self.server_lr * replies.estimate(fed.weights).model_change
@@ -79,7 +79,7 @@ class Scaffold(Algorithm):
         return ScaffoldHub(model, control), ()
 
     def train(
-        self, client: ScaffoldClient, hub: ScaffoldHub, f: Any, key: Array, /
+        self, client: ScaffoldClient, hub: ScaffoldHub, f: SmoothOracle, key: Array, /
     ) -> tuple[ScaffoldClient, Trained]:
         """K corrected steps, then a new control variate."""
 

@@ -34,16 +34,16 @@ Differs from the paper: the broadcast of x+ and the start of the next round are 
 participation is not defined there.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
 from fedloom.cohorts import uniform
 from fedloom.local import repeat
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class DecoupledProxHub(NamedTuple):
@@ -85,16 +85,16 @@ class DecoupledProx(Algorithm):
         default=None,
     )
 
-    def init_hub(self, fed: Any, key: Array, /) -> DecoupledProxHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> DecoupledProxHub:
         """A fresh model."""
         return DecoupledProxHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> DecoupledProxClient:
+    def init_client(self, f: SmoothOracle, key: Array, /) -> DecoupledProxClient:
         """No correction yet."""
         zero = f.zeros()
         return DecoupledProxClient(zero, zero, zero, jnp.array(False))
 
-    def round(self, hub: DecoupledProxHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: DecoupledProxHub, fed: FedView, key: Array, /) -> Round:
         """Local proximal steps; the mean of the points before their proximal maps."""
         changes = yield ask(self.train, hub.point, to=uniform(key, fed.n, self.cohort))
         start = fed.prox(hub.point, self._elapsed())
@@ -106,7 +106,7 @@ class DecoupledProx(Algorithm):
         return DecoupledProxHub(point), ()
 
     def train(
-        self, client: DecoupledProxClient, point: Array, f: Any, key: Array, /
+        self, client: DecoupledProxClient, point: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[DecoupledProxClient, Array]:
         """K corrected steps; the reply is the change of the point before the proximal map."""
         settled = self.cohort is not None  # by an exchange of its own, not by this message
@@ -128,17 +128,17 @@ class DecoupledProx(Algorithm):
         )
 
     def settle(
-        self, client: DecoupledProxClient, point: Array, f: Any, key: Array, /
-    ) -> tuple[DecoupledProxClient, tuple[()]]:
+        self, client: DecoupledProxClient, point: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[DecoupledProxClient, Nothing]:
         """Renew the correction by the new global point."""
         correction = self._correction(client, point)
         return client._replace(correction=correction, pending=jnp.array(False)), ()
 
-    def model(self, hub: DecoupledProxHub, fed: Any, /) -> Array:
+    def model(self, hub: DecoupledProxHub, fed: FedView, /) -> Array:
         """The model after the proximal map."""
         return fed.prox(hub.point, self._elapsed())
 
-    def _elapsed(self) -> Any:
+    def _elapsed(self) -> float:
         return self.lr * self.server_lr * self.local_steps
 
     def _correction(self, client: DecoupledProxClient, point: Array) -> Array:

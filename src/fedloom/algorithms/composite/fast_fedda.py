@@ -26,16 +26,16 @@ and X as the hub does, and in the released count they add it to X. The starting 
 once, in the opening.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
 from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import repeat
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, at_least_zero, one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class Sums(NamedTuple):
@@ -75,28 +75,28 @@ class FastFedDA(Algorithm):
         default="consistent",
     )
 
-    def init_hub(self, fed: Any, key: Array, /) -> FastFedDAHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> FastFedDAHub:
         """Sums that hold the starting point."""
         start = fed.init_model(key)
         zero = jnp.zeros((), start.dtype)
         return FastFedDAHub(Sums(jnp.zeros_like(start), start, zero), start)
 
-    def init_client(self, f: Any, key: Array, /) -> FastFedDAClient:
+    def init_client(self, f: SmoothOracle, key: Array, /) -> FastFedDAClient:
         """Nothing known yet."""
         return FastFedDAClient(f.zeros())
 
-    def opening(self, hub: FastFedDAHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: FastFedDAHub, fed: FedView, key: Array, /) -> Round:
         """Tell everyone where the run starts."""
         yield ask(self.meet, hub.start, to=everyone(fed.n))
         return hub, ()
 
     def meet(
-        self, client: FastFedDAClient, start: Array, f: Any, key: Array, /
-    ) -> tuple[FastFedDAClient, tuple[()]]:
+        self, client: FastFedDAClient, start: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[FastFedDAClient, Nothing]:
         """Remember the starting point."""
         return FastFedDAClient(start), ()
 
-    def round(self, hub: FastFedDAHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: FastFedDAHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at a cohort, then the means of both sums."""
         changes = yield ask(self.train, hub.sums, to=uniform(key, fed.n, self.cohort))
         sums = Sums(
@@ -107,7 +107,7 @@ class FastFedDA(Algorithm):
         return FastFedDAHub(sums, hub.start), ()
 
     def train(
-        self, client: FastFedDAClient, sums: Sums, f: Any, key: Array, /
+        self, client: FastFedDAClient, sums: Sums, f: SmoothOracle, key: Array, /
     ) -> tuple[FastFedDAClient, Sums]:
         """K steps; the reply is how the sums changed."""
 
@@ -125,18 +125,20 @@ class FastFedDA(Algorithm):
             last.gradients - sums.gradients, last.models - sums.models, last.steps - sums.steps
         )
 
-    def model(self, hub: FastFedDAHub, fed: Any, /) -> Array:
+    def model(self, hub: FastFedDAHub, fed: FedView, /) -> Array:
         """The model of the sums."""
         return self._hub_model(hub.sums, hub.start, fed)
 
-    def _hub_model(self, sums: Sums, start: Array, known: Any) -> Array:
+    def _hub_model(self, sums: Sums, start: Array, known: FedView | SmoothOracle) -> Array:
         """The model between two rounds; X then has one term more than there were steps."""
         terms = sums.steps if self.count == "released" else sums.steps + 1
         steps = jnp.maximum(sums.steps, 1)
         model = self._primal(sums._replace(steps=steps), jnp.maximum(terms, 1), start, known)
         return jnp.where(sums.steps > 0, model, start)
 
-    def _primal(self, sums: Sums, terms: Array, start: Array, known: Any) -> Array:
+    def _primal(
+        self, sums: Sums, terms: Array, start: Array, known: FedView | SmoothOracle
+    ) -> Array:
         """`known` is the hub's or the client's door to the proximal map of g."""
         linear = sums.gradients / sums.steps - self.mu / 2 * sums.models / terms
         linear = linear - self.gamma * start / sums.steps

@@ -19,14 +19,14 @@ print lets the mean begin at the start. The linear term moves into the centre of
 <z, x> + (rho/2) |x - xb|^2 has its minimum where (rho/2) |x - (xb - z/rho)|^2 has.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import accuracy_param, proximal_point, steps_of, steps_rule
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class FedADMMHub(NamedTuple):
@@ -55,43 +55,45 @@ class FedADMM(Algorithm):
     accuracy: float | None = accuracy_param()
     cohort: int | None = cohort_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> FedADMMHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> FedADMMHub:
         """A fresh model, which the opening sends to everyone."""
         return FedADMMHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> FedADMMClient:
+    def init_client(self, f: SmoothOracle, key: Array, /) -> FedADMMClient:
         """Zero duals."""
         return FedADMMClient(f.zeros(), f.zeros(), f.zeros())
 
-    def opening(self, hub: FedADMMHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: FedADMMHub, fed: FedView, key: Array, /) -> Round:
         """Everyone's first step, from the common start."""
         sent = yield ask(self.begin, hub.mean, to=everyone(fed.n))
         return FedADMMHub(sent.sum(fed.weights)), ()
 
-    def round(self, hub: FedADMMHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: FedADMMHub, fed: FedView, key: Array, /) -> Round:
         """A cohort moves; the others' last words stay in the mean."""
         changes = yield ask(self.move, self.model(hub, fed), to=uniform(key, fed.n, self.cohort))
         return FedADMMHub(hub.mean + changes.sum(fed.weights)), ()
 
     def begin(
-        self, client: FedADMMClient, model: Array, f: Any, key: Array, /
+        self, client: FedADMMClient, model: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[FedADMMClient, Array]:
         """The first step, with a zero dual, from the common start."""
         client = self._step(client._replace(point=model), model, f, key)
         return client, client.sent
 
     def move(
-        self, client: FedADMMClient, model: Array, f: Any, key: Array, /
+        self, client: FedADMMClient, model: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[FedADMMClient, Array]:
         """One step; the reply is the change of xh_i."""
         moved = self._step(client, model, f, key)
         return moved, moved.sent - client.sent
 
-    def model(self, hub: FedADMMHub, fed: Any, /) -> Array:
+    def model(self, hub: FedADMMHub, fed: FedView, /) -> Array:
         """The proximal map of the mean."""
         return fed.prox(hub.mean, 1 / self.rho)
 
-    def _step(self, client: FedADMMClient, model: Array, f: Any, key: Array) -> FedADMMClient:
+    def _step(
+        self, client: FedADMMClient, model: Array, f: SmoothOracle, key: Array
+    ) -> FedADMMClient:
         point = proximal_point(
             f,
             model - client.dual / self.rho,

@@ -22,14 +22,14 @@ program starts y_i and xh_i at zero, which pulls the mean towards zero until eve
 part; here the opening asks everyone once, as the paper's listing does.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import accuracy_param, proximal_point, steps_of, steps_rule
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import between, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class FedDRHub(NamedTuple):
@@ -59,44 +59,44 @@ class FedDR(Algorithm):
     relaxation: float = param(between(0, 2), "relaxation of the centre", default=1.0)
     cohort: int | None = cohort_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> FedDRHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> FedDRHub:
         """A fresh model, which the opening sends to everyone."""
         return FedDRHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> FedDRClient:
+    def init_client(self, f: SmoothOracle, key: Array, /) -> FedDRClient:
         """Nothing yet."""
         return FedDRClient(f.zeros(), f.zeros(), f.zeros())
 
-    def opening(self, hub: FedDRHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: FedDRHub, fed: FedView, key: Array, /) -> Round:
         """Everyone's first proximal point, seen from the common start."""
         reflected = yield ask(self.begin, hub.mean, to=everyone(fed.n))
         return FedDRHub(reflected.sum(fed.weights)), ()
 
-    def round(self, hub: FedDRHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: FedDRHub, fed: FedView, key: Array, /) -> Round:
         """A cohort moves; the others' last words stay in the mean."""
         changes = yield ask(self.move, self.model(hub, fed), to=uniform(key, fed.n, self.cohort))
         return FedDRHub(hub.mean + changes.sum(fed.weights)), ()
 
     def begin(
-        self, client: FedDRClient, model: Array, f: Any, key: Array, /
+        self, client: FedDRClient, model: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[FedDRClient, Array]:
         """The first proximal point; the reply is the reflected point."""
         client = self._from(model, model, f, key)
         return client, client.reflected
 
     def move(
-        self, client: FedDRClient, model: Array, f: Any, key: Array, /
+        self, client: FedDRClient, model: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[FedDRClient, Array]:
         """One step; the reply is the change of the reflected point."""
         centre = client.centre + self.relaxation * (model - client.point)
         moved = self._from(centre, client.point, f, key)
         return moved, moved.reflected - client.reflected
 
-    def model(self, hub: FedDRHub, fed: Any, /) -> Array:
+    def model(self, hub: FedDRHub, fed: FedView, /) -> Array:
         """The proximal map of the mean."""
         return fed.prox(hub.mean, self.step)
 
-    def _from(self, centre: Array, start: Array, f: Any, key: Array) -> FedDRClient:
+    def _from(self, centre: Array, start: Array, f: SmoothOracle, key: Array) -> FedDRClient:
         steps = steps_of(self.local_steps, f)
         point = proximal_point(
             f, centre, self.step, start, key, lr=self.lr, steps=steps, accuracy=self.accuracy

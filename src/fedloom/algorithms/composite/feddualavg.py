@@ -18,16 +18,16 @@ Differs from the paper: nothing. (An often-copied implementation counts r and k 
 every threshold K + 1 steps too large.)
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class FedDualAvgHub(NamedTuple):
@@ -48,20 +48,20 @@ class FedDualAvg(Algorithm):
     server_lr: float = param(positive, "step size of the hub", default=1.0)
     cohort: int | None = cohort_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> FedDualAvgHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> FedDualAvgHub:
         """A fresh model as the first dual."""
         dual = fed.init_model(key)
         return FedDualAvgHub(dual, jnp.zeros((), dual.dtype))
 
-    def round(self, hub: FedDualAvgHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: FedDualAvgHub, fed: FedView, key: Array, /) -> Round:
         """Local dual steps at a cohort, then the mean of the duals."""
         changes = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
         dual = hub.dual + self.server_lr * changes.estimate(fed.weights)
         return FedDualAvgHub(dual, hub.rounds + changes.cohort.any()), ()
 
     def train(
-        self, client: tuple[()], hub: FedDualAvgHub, f: Any, key: Array, /
-    ) -> tuple[Any, Array]:
+        self, client: Nothing, hub: FedDualAvgHub, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """K dual steps; the reply is the change of the dual."""
 
         def step(state: tuple[Array, Array], key: Array) -> tuple[Array, Array]:
@@ -72,7 +72,7 @@ class FedDualAvg(Algorithm):
         dual, _ = repeat(step, (hub.dual, self._elapsed(hub)), key, self.local_steps)
         return client, dual - hub.dual
 
-    def model(self, hub: FedDualAvgHub, fed: Any, /) -> Array:
+    def model(self, hub: FedDualAvgHub, fed: FedView, /) -> Array:
         """The primal point of the dual."""
         return fed.prox(hub.dual, self._elapsed(hub))
 

@@ -16,14 +16,14 @@ Differs from the paper: none for the default. The released code scales the hub's
 client steps that have elapsed, as here; other implementations leave it out (server_prox = false).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, flag, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class FedMidHub(NamedTuple):
@@ -44,11 +44,11 @@ class FedMid(Algorithm):
     cohort: int | None = cohort_param()
     server_prox: bool = param(flag, "whether the hub applies a proximal map too", default=True)
 
-    def init_hub(self, fed: Any, key: Array, /) -> FedMidHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> FedMidHub:
         """A fresh model."""
         return FedMidHub(fed.init_model(key))
 
-    def round(self, hub: FedMidHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: FedMidHub, fed: FedView, key: Array, /) -> Round:
         """Proximal steps at a cohort, then the mean, then the hub's proximal map."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
         model = hub.model + self.server_lr * changes.estimate(fed.weights)
@@ -57,7 +57,9 @@ class FedMid(Algorithm):
             model = fed.prox(model, elapsed)
         return FedMidHub(model), ()
 
-    def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+    def train(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """K proximal gradient steps; the reply is the change of the model."""
 
         def step(w: Array, key: Array) -> Array:

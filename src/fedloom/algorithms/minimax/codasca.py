@@ -27,7 +27,7 @@ the paper, is SCAFFOLD's: absent clients keep their c_i, c stays the mean of all
 mean over the draws of a cohort is the step of full participation, so that its limit stays too.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,10 +43,11 @@ from fedloom.algorithms.minimax.point import (
 )
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
+from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import Rule, at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.types import Array, Tree
 
-Array = Any
 _shrink = Rule(lambda v: positive.holds(v) and v >= 1, "a number >= 1", 3.0)
 
 
@@ -71,8 +72,8 @@ class Work(NamedTuple):
 
     start: Point
     control: Point
-    reference: Any  # x_ref; nothing where there is no pull
-    rate: Any  # what the step sizes are multiplied by; nothing where that is 1
+    reference: Tree  # x_ref; nothing where there is no pull
+    rate: Tree  # what the step sizes are multiplied by; nothing where that is 1
 
 
 class Trained(NamedTuple):
@@ -106,17 +107,17 @@ class CODASCA(Algorithm):
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> CodascaHub:
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> CodascaHub:
         """A fresh point, and zero control."""
         point = first_point(fed, key)
         zero = jax.tree.map(jnp.zeros_like, point)
         return CodascaHub(point, zero, point.x, zero.x, jnp.zeros((), jnp.int32))
 
-    def init_client(self, f: Any, key: Array, /) -> CodascaClient:
+    def init_client(self, f: SaddleOracle, key: Array, /) -> CodascaClient:
         """Zero control."""
         return CodascaClient(Point(f.zeros(), f.zeros_dual()))
 
-    def round(self, hub: CodascaHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: CodascaHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Corrected local steps at a cohort, then both means; at times a new stage."""
         reference = () if self.gamma is None else hub.reference
         rate = () if self.stage_rounds is None else self._rate(hub)
@@ -130,7 +131,7 @@ class CODASCA(Algorithm):
         return self._next_stage(hub, point, control), ()
 
     def train(
-        self, client: CodascaClient, work: Work, f: Any, key: Array, /
+        self, client: CodascaClient, work: Work, f: SaddleOracle, key: Array, /
     ) -> tuple[CodascaClient, Trained]:
         """Corrected steps, then a new control variate."""
         correction = minus(work.control, client.control)
@@ -151,7 +152,7 @@ class CODASCA(Algorithm):
         changes = Trained(minus(end, work.start), minus(control, client.control))
         return CodascaClient(control), changes
 
-    def model(self, hub: CodascaHub, fed: Any, /) -> Array:
+    def model(self, hub: CodascaHub, fed: SaddleFedView, /) -> Array:
         """The primal block."""
         return hub.point.x
 

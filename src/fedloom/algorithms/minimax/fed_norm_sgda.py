@@ -25,7 +25,7 @@ problem has a regulariser, the hub applies its proximal map with step te server_
 subgradients (regularise).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
@@ -38,10 +38,10 @@ from fedloom.algorithms.minimax.point import (
 )
 from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import steps_of, steps_rule
+from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class FedNormHub(NamedTuple):
@@ -70,13 +70,13 @@ class FedNormSGDA(Algorithm):
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> FedNormHub:
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> FedNormHub:
         """A fresh point; steps that are the same for all need not be asked for."""
         point = first_point(fed, key)
         known = self.local_steps if isinstance(self.local_steps, int) else 1
         return FedNormHub(point, jnp.asarray(known, point.x.dtype))
 
-    def opening(self, hub: FedNormHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: FedNormHub, fed: SaddleFedView, key: Array, /) -> Round:
         """The mean number of steps of all clients, where they differ."""
         if isinstance(self.local_steps, int):
             return hub, ()
@@ -85,12 +85,12 @@ class FedNormSGDA(Algorithm):
         return hub._replace(steps=jnp.maximum(steps, 1)), ()
 
     def count(
-        self, client: tuple[()], message: tuple[()], f: Any, key: Array, /
-    ) -> tuple[Any, Array]:
+        self, client: Nothing, message: Nothing, f: SaddleOracle, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """How many steps this client takes in a round."""
         return client, jnp.asarray(steps_of(self.local_steps, f), f.layout.dtype)
 
-    def round(self, hub: FedNormHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: FedNormHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Normalised directions of a cohort, then a step of the hub."""
         replies = yield ask(self.train, hub.point, to=uniform(key, fed.n, self.cohort))
         direction = replies.estimate(fed.weights)
@@ -100,7 +100,9 @@ class FedNormSGDA(Algorithm):
         x, y = hub.point.x - x_step * direction.x, hub.point.y + y_step * direction.y
         return hub._replace(point=Point(settled(fed, x, x_step, self.regularise), y)), ()
 
-    def train(self, client: tuple[()], start: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
+    def train(
+        self, client: Nothing, start: Point, f: SaddleOracle, key: Array, /
+    ) -> tuple[Nothing, Point]:
         """As many steps as this client takes; the reply is the mean gradient along the way."""
         steps = steps_of(self.local_steps, f)
         end = descend_ascend(
@@ -111,6 +113,6 @@ class FedNormSGDA(Algorithm):
         y = (end.y - start.y) / (self.dual_lr * steps)
         return client, Point(x, y)
 
-    def model(self, hub: FedNormHub, fed: Any, /) -> Array:
+    def model(self, hub: FedNormHub, fed: SaddleFedView, /) -> Array:
         """The primal block."""
         return hub.point.x

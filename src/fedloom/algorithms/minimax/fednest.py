@@ -24,17 +24,17 @@ regulariser, the hub applies its proximal map with step lr, or clients add subgr
 (regularise). The released program takes steps of lr, not lr / tau.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 
 from fedloom.algorithms.minimax.point import Point, first_point, regularise_param, settled, slopes
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
+from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class FedNestClient(NamedTuple):
@@ -57,15 +57,15 @@ class FedNest(Algorithm):
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> Point:
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> Point:
         """A fresh point."""
         return first_point(fed, key)
 
-    def init_client(self, f: Any, key: Array, /) -> FedNestClient:
+    def init_client(self, f: SaddleOracle, key: Array, /) -> FedNestClient:
         """Nothing yet."""
         return FedNestClient(Point(f.zeros(), f.zeros_dual()))
 
-    def round(self, hub: Point, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Point, fed: SaddleFedView, key: Array, /) -> Round:
         """Inner rounds on y, an outer round on x."""
         x, y = hub
         *inner_keys, outer_key = jax.random.split(key, self.inner_rounds + 1)
@@ -82,19 +82,19 @@ class FedNest(Algorithm):
         return Point(x, y), ()
 
     def dual_slope(
-        self, client: FedNestClient, point: Point, f: Any, key: Array, /
+        self, client: FedNestClient, point: Point, f: SaddleOracle, key: Array, /
     ) -> tuple[FedNestClient, Array]:
         """The gradient in y, on a batch."""
         return FedNestClient(point), slopes(f, point, key, self.regularise).y
 
     def slope(
-        self, client: FedNestClient, point: Point, f: Any, key: Array, /
+        self, client: FedNestClient, point: Point, f: SaddleOracle, key: Array, /
     ) -> tuple[FedNestClient, Array]:
         """The gradient in x, on a batch."""
         return FedNestClient(point), slopes(f, point, key, self.regularise).x
 
     def ascend(
-        self, client: FedNestClient, common: Array, f: Any, key: Array, /
+        self, client: FedNestClient, common: Array, f: SaddleOracle, key: Array, /
     ) -> tuple[FedNestClient, Array]:
         """Corrected steps in y; the reply is the change."""
         x, y = client.point
@@ -107,7 +107,7 @@ class FedNest(Algorithm):
         return client, repeat(step, y, key, self.local_steps) - y
 
     def descend(
-        self, client: FedNestClient, common: Array, f: Any, key: Array, /
+        self, client: FedNestClient, common: Array, f: SaddleOracle, key: Array, /
     ) -> tuple[FedNestClient, Array]:
         """Corrected steps in x; the reply is the change."""
         x, y = client.point
@@ -119,6 +119,6 @@ class FedNest(Algorithm):
 
         return client, repeat(step, x, key, self.local_steps) - x
 
-    def model(self, hub: Point, fed: Any, /) -> Array:
+    def model(self, hub: Point, fed: SaddleFedView, /) -> Array:
         """The primal block."""
         return hub.x

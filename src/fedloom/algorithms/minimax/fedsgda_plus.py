@@ -12,7 +12,7 @@ Differs from the paper: where the problem has a regulariser, the hub applies its
 step server_lr lr tau, or clients add subgradients (regularise).
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fedloom.algorithms.minimax.point import Point, regularise_param
 from fedloom.algorithms.minimax.snapshot import (
@@ -22,10 +22,10 @@ from fedloom.algorithms.minimax.snapshot import (
     snapshot_round,
     train_against,
 )
+from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 @algorithm
@@ -43,19 +43,21 @@ class FedSGDAPlus(Algorithm):
     server_dual_lr: float = param(positive, "step size of the hub in y", default=1.0)
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> SnapshotHub:
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> SnapshotHub:
         """A fresh point."""
         return first_snapshot(fed, key)
 
-    def round(self, hub: SnapshotHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: SnapshotHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Local steps of everyone, a step of the hub, at times a new snapshot."""
         rates = (self.server_lr, self.server_dual_lr)
         return (yield from snapshot_round(self, self.train, hub, fed, *rates))
 
-    def train(self, client: tuple[()], work: Work, f: Any, key: Array, /) -> tuple[Any, Point]:
+    def train(
+        self, client: Nothing, work: Work, f: SaddleOracle, key: Array, /
+    ) -> tuple[Nothing, Point]:
         """Local steps against the snapshot."""
         return client, train_against(self, work, f, key)
 
-    def model(self, hub: SnapshotHub, fed: Any, /) -> Array:
+    def model(self, hub: SnapshotHub, fed: SaddleFedView, /) -> Array:
         """The primal block."""
         return hub.point.x

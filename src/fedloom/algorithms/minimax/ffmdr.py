@@ -27,7 +27,9 @@ clients by size, the mean carries those weights. The reply has one number more, 
 that the local solver spent, for the eye.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
 
 from fedloom.algorithms.minimax.inner import Solver
 from fedloom.algorithms.minimax.point import (
@@ -38,10 +40,10 @@ from fedloom.algorithms.minimax.point import (
 )
 from fedloom.algorithms.minimax.resolvent import Resolvent
 from fedloom.cohorts import cohort_param, everyone
+from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import instance_of, one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing, Tree
 
 
 class FFMDRHub(NamedTuple):
@@ -61,7 +63,7 @@ class FFMDRClient(NamedTuple):
 class Moved(NamedTuple):
     """How a client's reflected point changed, and what that cost."""
 
-    change: Any
+    change: Tree
     iterations: Array
 
 
@@ -91,20 +93,20 @@ class FFMDR(Algorithm):
     def __post_init__(self) -> None:
         check_participation("FFMDR", self.cohort, self.attendance)
 
-    def init_hub(self, fed: Any, key: Array, /) -> FFMDRHub:
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> FFMDRHub:
         """A fresh model, which the opening sends to everyone."""
         return FFMDRHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> FFMDRClient:
+    def init_client(self, f: SaddleOracle, key: Array, /) -> FFMDRClient:
         """Nothing yet."""
         return FFMDRClient(f.zeros(), f.zeros(), f.zeros_dual())
 
-    def opening(self, hub: FFMDRHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: FFMDRHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Everyone learns the common start."""
         yield ask(self.begin, Point(hub.mean, fed.init_dual(key)), to=everyone(fed.n))
         return hub, ()
 
-    def round(self, hub: FFMDRHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: FFMDRHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Some clients move; the others' last words stay in the mean."""
         cohort = taking_part(key, fed.n, self.cohort, self.attendance)
         replies = yield ask(self.move, self.model(hub, fed), to=cohort)
@@ -112,22 +114,23 @@ class FFMDR(Algorithm):
         return FFMDRHub(mean), Effort(replies.scatter(fed.n).iterations)
 
     def begin(
-        self, client: FFMDRClient, start: Point, f: Any, key: Array, /
-    ) -> tuple[FFMDRClient, tuple[()]]:
+        self, client: FFMDRClient, start: Point, f: SaddleOracle, key: Array, /
+    ) -> tuple[FFMDRClient, Nothing]:
         """Centre and point at the common start."""
         return FFMDRClient(start.x, start.x, start.y), ()
 
     def move(
-        self, client: FFMDRClient, model: Array, f: Any, key: Array, /
+        self, client: FFMDRClient, model: Array, f: SaddleOracle, key: Array, /
     ) -> tuple[FFMDRClient, Moved]:
         """A new centre, the saddle near it, and the change of the reflected point."""
         centre = client.centre + model - client.point
-        r = Resolvent(f, Point(centre, client.dual), Point(1 / self.beta, 0.0))
+        pull = Point(jnp.asarray(1 / self.beta), jnp.asarray(0.0))  # the dual is free
+        r = Resolvent(f, Point(centre, client.dual), pull)
         (w, y), iterations = self.solver.solve(r, Point(client.point, client.dual), key)
         change = 2 * (w - client.point) - (centre - client.centre)
         return FFMDRClient(centre, w, y), Moved(change, iterations)
 
-    def model(self, hub: FFMDRHub, fed: Any, /) -> Array:
+    def model(self, hub: FFMDRHub, fed: SaddleFedView, /) -> Array:
         """The proximal map of the mean."""
         step = self.beta if self.server_prox == "beta" else self.beta / fed.n
         return fed.prox(hub.mean, step)

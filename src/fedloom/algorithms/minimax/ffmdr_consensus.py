@@ -19,7 +19,9 @@ FFMDR, absent clients keep contributing, so that fixed points do not depend on w
 carry the problem's weights, and a reply tells the iterations that the local solver spent.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
 
 from fedloom.algorithms.minimax.ffmdr import Effort, Moved
 from fedloom.algorithms.minimax.inner import Solver
@@ -34,10 +36,10 @@ from fedloom.algorithms.minimax.point import (
 )
 from fedloom.algorithms.minimax.resolvent import Resolvent
 from fedloom.cohorts import cohort_param, everyone
+from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import instance_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class ConsensusHub(NamedTuple):
@@ -71,21 +73,21 @@ class FFMDRConsensus(Algorithm):
     def __post_init__(self) -> None:
         check_participation("FFMDRConsensus", self.cohort, self.attendance)
 
-    def init_hub(self, fed: Any, key: Array, /) -> ConsensusHub:
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> ConsensusHub:
         """A fresh point, which the opening sends to everyone."""
         return ConsensusHub(first_point(fed, key))
 
-    def init_client(self, f: Any, key: Array, /) -> ConsensusClient:
+    def init_client(self, f: SaddleOracle, key: Array, /) -> ConsensusClient:
         """Nothing yet."""
         nothing = Point(f.zeros(), f.zeros_dual())
         return ConsensusClient(nothing, nothing)
 
-    def opening(self, hub: ConsensusHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: ConsensusHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Everyone learns the common start."""
         yield ask(self.begin, hub.mean, to=everyone(fed.n))
         return hub, ()
 
-    def round(self, hub: ConsensusHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: ConsensusHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Some clients move; the others' last words stay in the mean."""
         cohort = taking_part(key, fed.n, self.cohort, self.attendance)
         common = Point(self.model(hub, fed), hub.mean.y)
@@ -94,23 +96,24 @@ class FFMDRConsensus(Algorithm):
         return ConsensusHub(mean), Effort(replies.scatter(fed.n).iterations)
 
     def begin(
-        self, client: ConsensusClient, start: Point, f: Any, key: Array, /
-    ) -> tuple[ConsensusClient, tuple[()]]:
+        self, client: ConsensusClient, start: Point, f: SaddleOracle, key: Array, /
+    ) -> tuple[ConsensusClient, Nothing]:
         """Centre and point at the common start."""
         return ConsensusClient(start, start), ()
 
     def move(
-        self, client: ConsensusClient, common: Point, f: Any, key: Array, /
+        self, client: ConsensusClient, common: Point, f: SaddleOracle, key: Array, /
     ) -> tuple[ConsensusClient, Moved]:
         """A new centre, the saddle near it, and the change of the reflected point."""
         centre = plus(client.centre, minus(common, client.point))
         dual_beta = self.beta if self.dual_beta is None else self.dual_beta
-        r = Resolvent(f, centre, Point(1 / self.beta, 1 / dual_beta))
+        pull = Point(jnp.asarray(1 / self.beta), jnp.asarray(1 / dual_beta))
+        r = Resolvent(f, centre, pull)
         point, iterations = self.solver.solve(r, client.point, key)
         reflected = minus(plus(point, point), centre)
         before = minus(plus(client.point, client.point), client.centre)
         return ConsensusClient(centre, point), Moved(minus(reflected, before), iterations)
 
-    def model(self, hub: ConsensusHub, fed: Any, /) -> Array:
+    def model(self, hub: ConsensusHub, fed: SaddleFedView, /) -> Array:
         """The proximal map of the mean's primal block."""
         return fed.prox(hub.mean.x, self.beta)

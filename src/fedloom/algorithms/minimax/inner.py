@@ -12,8 +12,7 @@ from fedloom.algorithms.minimax.point import Point, plus
 from fedloom.algorithms.minimax.resolvent import Resolvent, Solved, by_epochs
 from fedloom.local import repeat
 from fedloom.parameters import at_least, param, parametrised, positive
-
-Array = Any
+from fedloom.types import Array
 
 
 class Solver:

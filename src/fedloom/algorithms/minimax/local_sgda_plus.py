@@ -16,7 +16,7 @@ averaged. Where the problem has a regulariser, the hub applies its proximal map 
 clients add subgradients (regularise).
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fedloom.algorithms.minimax.point import Point, regularise_param
 from fedloom.algorithms.minimax.snapshot import (
@@ -26,10 +26,10 @@ from fedloom.algorithms.minimax.snapshot import (
     snapshot_round,
     train_against,
 )
+from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 @algorithm
@@ -45,18 +45,20 @@ class LocalSGDAPlus(Algorithm):
     snapshot_every: int = param(at_least(1), "rounds for which the snapshot stays", default=5)
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> SnapshotHub:
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> SnapshotHub:
         """A fresh point."""
         return first_snapshot(fed, key)
 
-    def round(self, hub: SnapshotHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: SnapshotHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Local steps of everyone, then the mean, at times a new snapshot."""
         return (yield from snapshot_round(self, self.train, hub, fed, 1.0, 1.0))
 
-    def train(self, client: tuple[()], work: Work, f: Any, key: Array, /) -> tuple[Any, Point]:
+    def train(
+        self, client: Nothing, work: Work, f: SaddleOracle, key: Array, /
+    ) -> tuple[Nothing, Point]:
         """Local steps against the snapshot."""
         return client, train_against(self, work, f, key)
 
-    def model(self, hub: SnapshotHub, fed: Any, /) -> Array:
+    def model(self, hub: SnapshotHub, fed: SaddleFedView, /) -> Array:
         """The primal block."""
         return hub.point.x

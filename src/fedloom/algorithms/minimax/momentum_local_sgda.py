@@ -17,15 +17,15 @@ the problem has a regulariser, the hub applies its proximal map with step a lr t
 subgradients (regularise).
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fedloom.algorithms.minimax import moving
 from fedloom.algorithms.minimax.moving import Moving
 from fedloom.algorithms.minimax.point import Point, regularise_param, slopes
+from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 @algorithm
@@ -51,16 +51,20 @@ class MomentumLocalSGDA(Algorithm):
     opening = moving.opening
     model = moving.model
 
-    def round(self, hub: Moving, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Moving, fed: SaddleFedView, key: Array, /) -> Round:
         """Local steps of everyone, then the mean of points and directions."""
         elapsed = self.averaging * self.lr * self.local_steps
         return (yield from moving.move_all(self, hub, fed, elapsed))
 
-    def look(self, client: tuple[()], point: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
+    def look(
+        self, client: Nothing, point: Point, f: SaddleOracle, key: Array, /
+    ) -> tuple[Nothing, Point]:
         """Gradients on a batch."""
         return client, slopes(f, point, key, self.regularise)
 
-    def train(self, client: tuple[()], start: Moving, f: Any, key: Array, /) -> tuple[Any, Moving]:
+    def train(
+        self, client: Nothing, start: Moving, f: SaddleOracle, key: Array, /
+    ) -> tuple[Nothing, Moving]:
         """Tau steps with momentum; the reply is the change of point and direction."""
         keep = self.averaging * self.momentum, self.averaging * self.dual_momentum
 

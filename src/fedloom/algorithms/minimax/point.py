@@ -8,11 +8,10 @@ import jax.numpy as jnp
 from fedloom.cohorts import bernoulli, uniform
 from fedloom.errors import ParameterError
 from fedloom.local import repeat
+from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import Rule, check, one_of, param
 from fedloom.protocol import Cohort
-from fedloom.saddle_objective import SaddleObjective
-
-Array = Any
+from fedloom.types import Array, Scalar
 
 
 class Point(NamedTuple):
@@ -27,12 +26,12 @@ def minus(one: Point, other: Point) -> Point:
     return jax.tree.map(jnp.subtract, one, other)
 
 
-def plus(point: Point, change: Point, scale: Array | float = 1.0) -> Point:
+def plus(point: Point, change: Point, scale: Scalar = 1.0) -> Point:
     """The point moved by a multiple of a change."""
     return jax.tree.map(lambda p, c: p + scale * c, point, change)
 
 
-def first_point(fed: Any, key: Array) -> Point:
+def first_point(fed: SaddleFedView, key: Array) -> Point:
     """A fresh model and a fresh dual."""
     return Point(fed.init_model(key), fed.init_dual(key))
 
@@ -44,7 +43,7 @@ def regularise_param() -> Any:
 
 
 def slopes(
-    f: SaddleObjective, point: Point, key: Array, regularise: str, frozen: Array | None = None
+    f: SaddleOracle, point: Point, key: Array, regularise: str, frozen: Array | None = None
 ) -> Point:
     """Stochastic gradients at a point; that in y may be taken at a frozen x, on the same batch."""
     gx, gy = f.grads(*point, key)
@@ -55,18 +54,18 @@ def slopes(
     return Point(gx, gy)
 
 
-def settled(fed: Any, x: Array, step: Array, regularise: str) -> Array:
+def settled(fed: SaddleFedView, x: Array, step: Scalar, regularise: str) -> Array:
     """The hub's proximal map, over as long a step as the clients' steps of the round make."""
     return fed.prox(x, step) if regularise == "prox" else x
 
 
 def descend_ascend(
-    f: SaddleObjective,
+    f: SaddleOracle,
     start: Point,
     key: Array,
     *,
-    lr: Array,
-    dual_lr: Array,
+    lr: Scalar,
+    dual_lr: Scalar,
     steps: Array | int,
     regularise: str,
     frozen: Array | None = None,
@@ -91,13 +90,16 @@ _attendance = Rule(
 )
 
 
+Attendance = float | tuple[float, ...] | None  # a probability, or one for each client
+
+
 def attendance_param() -> Any:
     """The field for clients that come and go on their own."""
     doc = "probability that a client takes part in a round, each independently"
     return param(_attendance.or_none("as cohort says"), doc, default=None)
 
 
-def check_participation(owner: str, cohort: int | None, attendance: Any) -> None:
+def check_participation(owner: str, cohort: int | None, attendance: Attendance) -> None:
     """Refuse both ways at once, and probabilities that are none."""
     if isinstance(attendance, tuple) and all(isinstance(p, int | float) for p in attendance):
         check(owner, "attendance", attendance, _attendance)
@@ -108,7 +110,7 @@ def check_participation(owner: str, cohort: int | None, attendance: Any) -> None
         )
 
 
-def taking_part(key: Array, n: int, cohort: int | None, attendance: Any) -> Cohort:
+def taking_part(key: Array, n: int, cohort: int | None, attendance: Attendance) -> Cohort:
     """Who takes part: each client by its own coin, or a cohort of fixed size."""
     if attendance is None:
         return uniform(key, n, cohort)

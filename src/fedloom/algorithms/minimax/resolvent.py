@@ -13,23 +13,24 @@ the solution the right side stays zero, so a |T(v)| at the level of rounding end
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from fedloom import draws
 from fedloom.algorithms.minimax.point import Point, minus
-from fedloom.saddle_objective import SaddleObjective
+from fedloom.oracles import SaddleOracle
+from fedloom.types import Array, Scalar
 
-Array = Any
+State = TypeVar("State")  # of a solver
 _ROUNDING = 64  # units of rounding that still count as zero
 
 
 class Resolvent(NamedTuple):
     """The saddle function r of one client in one round."""
 
-    f: SaddleObjective
+    f: SaddleOracle
     centre: Point  # x and eta
     pull: Point  # 1/beta on each block that is held to its centre, else 0
 
@@ -55,7 +56,7 @@ class Resolvent(NamedTuple):
         """The modulus in y."""
         return self.pull.y + self.f.problem.strong_concavity
 
-    def solved(self, v: Point, start: Point, accuracy: Array) -> Array:
+    def solved(self, v: Point, start: Point, accuracy: Scalar) -> Array:
         """Whether v is close enough to the saddle, measured by the way from `start`."""
         slope = self.full_operator(v)
         modulus = jnp.maximum(jnp.minimum(self.convexity, self.concavity), 0)
@@ -83,14 +84,14 @@ class Solved(NamedTuple):
 
 def by_epochs(
     r: Resolvent,
-    begin: Any,
+    begin: State,
     start: Point,
     key: Array,
     *,
-    epoch: Callable[[Any, Array], Any],
-    point: Callable[[Any], Point],
+    epoch: Callable[[State, Array], State],
+    point: Callable[[State], Point],
     most: int,
-    accuracy: Array | None,
+    accuracy: Scalar | None,
 ) -> Solved:
     """Passes over the rows until the test holds, and `most` of them at the most.
 
@@ -98,12 +99,12 @@ def by_epochs(
     `point(state)` where it stands. Without an accuracy all passes are made.
     """
 
-    def unfinished(loop: tuple[Any, Array]) -> Array:
+    def unfinished(loop: tuple[State, Array]) -> Array:
         state, done = loop
         more = done < most
         return more if accuracy is None else more & ~r.solved(point(state), start, accuracy)
 
-    def go_on(loop: tuple[Any, Array]) -> tuple[Any, Array]:
+    def go_on(loop: tuple[State, Array]) -> tuple[State, Array]:
         state, done = loop
         return epoch(state, draws.nth(key, done)), done + 1
 

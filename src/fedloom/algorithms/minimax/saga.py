@@ -21,7 +21,7 @@ Differs from the listing in FFMDR's paper: the sign of the y-block (it diverges 
 printed), no division by m in the update of G (wrong for m > 1), and sigma.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,8 +32,7 @@ from fedloom.algorithms.minimax.point import Point
 from fedloom.algorithms.minimax.resolvent import Resolvent, Solved, by_epochs
 from fedloom.local import repeat
 from fedloom.parameters import param, parametrised, positive
-
-Array = Any
+from fedloom.types import Array
 
 
 class _Memory(NamedTuple):

@@ -8,15 +8,15 @@ models. Messages are empty, and the hub's model stays as it began. With a cohort
 Differs from the paper (any that compares with it) in that steps are counted in rounds.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fedloom.algorithms.personal.quantisation import Point, decay_param, descend, passes, start
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class LocalHub(NamedTuple):
@@ -36,22 +36,22 @@ class LocalTraining(Algorithm):
     cohort: int | None = cohort_param()
     decay: float = decay_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> LocalHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> LocalHub:
         """A fresh model."""
         return LocalHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> Point:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> Point:
         """A fresh model of the client's own."""
         return start(None, f, f.own.init(key))
 
-    def round(self, hub: LocalHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: LocalHub, fed: FedView, key: Array, /) -> Round:
         """A cohort trains."""
         yield ask(self.train, (), to=uniform(key, fed.n, self.cohort))
         return hub, ()
 
     def train(
-        self, client: Point, message: tuple[()], f: Any, key: Array, /
-    ) -> tuple[Point, tuple[()]]:
+        self, client: Point, message: Nothing, f: PersonalOracle, key: Array, /
+    ) -> tuple[Point, Nothing]:
         """K steps on the client's own model."""
 
         def step(point: Point, key: Array) -> Point:
@@ -60,6 +60,6 @@ class LocalTraining(Algorithm):
 
         return repeat(step, client, key, steps_of(self.local_steps, f)), ()
 
-    def deployed(self, model: Array, client: Point, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: Point, f: PersonalOracle, /) -> Array:
         """The client's own model."""
         return client.model

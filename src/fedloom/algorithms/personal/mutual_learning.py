@@ -21,15 +21,15 @@ Differs from the paper: alpha and beta there weigh the data; here the parameters
 model, as `guidance` does in QuPeD. No momentum and no weight decay: l2 is the problem's.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fedloom.algorithms.personal.quantisation import Point, decay_param, passes, start
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import fraction, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class MutualHub(NamedTuple):
@@ -55,20 +55,22 @@ class MutualLearning(Algorithm):
     cohort: int | None = cohort_param()
     decay: float = decay_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> MutualHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> MutualHub:
         """A fresh common model."""
         return MutualHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> Point:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> Point:
         """A fresh model of the client's own."""
         return start(None, f, f.own.init(key))
 
-    def round(self, hub: MutualHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: MutualHub, fed: FedView, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
         return MutualHub(hub.model + changes.estimate(fed.weights)), ()
 
-    def train(self, client: Point, model: Array, f: Any, key: Array, /) -> tuple[Point, Array]:
+    def train(
+        self, client: Point, model: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[Point, Array]:
         """K steps on both models; the reply is the change of the common one."""
 
         def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
@@ -82,6 +84,6 @@ class MutualLearning(Algorithm):
         client, w = repeat(step, (client, model), key, steps_of(self.local_steps, f))
         return client, w - model
 
-    def deployed(self, model: Array, client: Point, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: Point, f: PersonalOracle, /) -> Array:
         """The client's own model."""
         return client.model

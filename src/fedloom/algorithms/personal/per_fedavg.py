@@ -22,16 +22,16 @@ Differs from the paper: changes of the model are averaged rather than models, an
 takes its personal step on all of the client's training rows, not on a batch of them.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class PerFedAvgHub(NamedTuple):
@@ -54,16 +54,18 @@ class PerFedAvg(Algorithm):
     )  # fmt: skip
     difference: float = param(positive, "length of the finite difference", default=1e-3)
 
-    def init_hub(self, fed: Any, key: Array, /) -> PerFedAvgHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> PerFedAvgHub:
         """A fresh model."""
         return PerFedAvgHub(fed.init_model(key))
 
-    def round(self, hub: PerFedAvgHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: PerFedAvgHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at a cohort, then the average of the changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
         return PerFedAvgHub(hub.model + changes.estimate(fed.weights)), ()
 
-    def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+    def train(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """K steps through the personal step; the reply is the change of the model."""
 
         def step(w: Array, key: Array) -> Array:
@@ -77,6 +79,6 @@ class PerFedAvg(Algorithm):
 
         return client, repeat(step, model, key, steps_of(self.local_steps, f)) - model
 
-    def deployed(self, model: Array, client: tuple[()], f: Any, /) -> Array:
+    def deployed(self, model: Array, client: Nothing, f: SmoothOracle, /) -> Array:
         """The model after one personal step."""
         return model - self.personal_lr * f.full_grad(model)

@@ -22,17 +22,17 @@ train, which changes nothing for the hub, and they deploy what they last had. Th
 weight decay of 1e-3 in the inner steps is left to the problem's l2.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class PFedMeHub(NamedTuple):
@@ -60,21 +60,21 @@ class PFedMe(Algorithm):
     mixing: float = param(positive, "how far the hub moves to the average", default=1.0)
     cohort: int | None = cohort_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> PFedMeHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> PFedMeHub:
         """A fresh model."""
         return PFedMeHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> PFedMeClient:
+    def init_client(self, f: SmoothOracle, key: Array, /) -> PFedMeClient:
         """No personal model yet."""
         return PFedMeClient(f.zeros(), jnp.array(False))
 
-    def round(self, hub: PFedMeHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: PFedMeHub, fed: FedView, key: Array, /) -> Round:
         """Personal steps at a cohort, then the average of the changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
         return PFedMeHub(hub.model + self.mixing * changes.estimate(fed.weights)), ()
 
     def train(
-        self, client: PFedMeClient, model: Array, f: Any, key: Array, /
+        self, client: PFedMeClient, model: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[PFedMeClient, Array]:
         """R times K steps; the reply is the change of the local copy."""
 
@@ -90,6 +90,6 @@ class PFedMe(Algorithm):
         x, w = repeat(outer, (model, model), key, steps_of(self.local_steps, f))
         return PFedMeClient(x, jnp.array(True)), w - model
 
-    def deployed(self, model: Array, client: PFedMeClient, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: PFedMeClient, f: SmoothOracle, /) -> Array:
         """The personal model; before the first round of the client, the global one."""
         return jnp.where(client.trained, client.personal, model)

@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 
 from fedloom.operators.quantisers import Quantiser
+from fedloom.oracles import PersonalOracle
 from fedloom.parameters import (
     at_least,
     at_least_zero,
@@ -40,9 +41,9 @@ from fedloom.parameters import (
     parametrised,
     positive,
 )
-from fedloom.problems.personal import PersonalObjective, bits_rule
+from fedloom.problems.personal import bits_rule
+from fedloom.types import Array
 
-Array = Any
 Slope = Callable[[Array], Array]  # the gradient of h at a model
 
 
@@ -103,12 +104,12 @@ def quantise_param(default: Quantisation | None = None) -> Any:
     return param(rule, "how own models are quantised", default=default)
 
 
-def quantiser_of(quantise: Quantisation | None, f: PersonalObjective) -> Quantiser | None:
+def quantiser_of(quantise: Quantisation | None, f: PersonalOracle) -> Quantiser | None:
     """A client's quantiser; None: full precision."""
     return None if quantise is None else f.quantiser(quantise.bits, quantise.sharpness)
 
 
-def start(quantise: Quantisation | None, f: PersonalObjective, model: Array) -> Point:
+def start(quantise: Quantisation | None, f: PersonalOracle, model: Array) -> Point:
     """The first point: a model, and centres that suit it."""
     quantiser = quantiser_of(quantise, f)
     centres = (
@@ -117,18 +118,18 @@ def start(quantise: Quantisation | None, f: PersonalObjective, model: Array) -> 
     return Point(model, centres, jnp.zeros((), jnp.int32))
 
 
-def passes(point: Point, f: PersonalObjective) -> Array:
+def passes(point: Point, f: PersonalOracle) -> Array:
     """How often the client has gone through its rows."""
     return point.steps // f.batches
 
 
-def quantised(quantise: Quantisation | None, f: PersonalObjective, point: Point) -> Array:
+def quantised(quantise: Quantisation | None, f: PersonalOracle, point: Point) -> Array:
     """The model that the client deploys."""
     quantiser = quantiser_of(quantise, f)
     return point.model if quantiser is None else quantiser.hard(point.model, point.centres)
 
 
-def models(quantise: Quantisation | None, f: PersonalObjective, point: Point) -> list[Array]:
+def models(quantise: Quantisation | None, f: PersonalOracle, point: Point) -> list[Array]:
     """x, and Q_c(x) where there is a quantiser: what the terms of a personal objective see."""
     quantiser = quantiser_of(quantise, f)
     x, c, _ = point
@@ -136,14 +137,14 @@ def models(quantise: Quantisation | None, f: PersonalObjective, point: Point) ->
 
 
 def descend(
-    quantise: Quantisation | None, f: PersonalObjective, point: Point, slope: Slope, lr: Array
+    quantise: Quantisation | None, f: PersonalOracle, point: Point, slope: Slope, lr: Array
 ) -> Point:
     """One gradient step on the model, then one on its centres."""
     point = freeze(quantise, f, point)
     return move(quantise, f, point, slope, gradient(quantise, f, point, slope), lr)
 
 
-def freeze(quantise: Quantisation | None, f: PersonalObjective, point: Point) -> Point:
+def freeze(quantise: Quantisation | None, f: PersonalOracle, point: Point) -> Point:
     """The point with its weights at their centres, once it is time for that."""
     quantiser = quantiser_of(quantise, f)
     if quantise is None or quantiser is None or quantise.freeze_after is None:
@@ -152,9 +153,7 @@ def freeze(quantise: Quantisation | None, f: PersonalObjective, point: Point) ->
     return point._replace(model=jnp.where(_frozen(quantise, f, point), settled, point.model))
 
 
-def gradient(
-    quantise: Quantisation | None, f: PersonalObjective, point: Point, slope: Slope
-) -> Array:
+def gradient(quantise: Quantisation | None, f: PersonalOracle, point: Point, slope: Slope) -> Array:
     """h'(x) + J_x' h'(Q_c(x))."""
     quantiser = quantiser_of(quantise, f)
     if quantiser is None:
@@ -165,7 +164,7 @@ def gradient(
 
 def move(
     quantise: Quantisation | None,
-    f: PersonalObjective,
+    f: PersonalOracle,
     point: Point,
     slope: Slope,
     direction: Array,
@@ -195,5 +194,5 @@ def move(
     return Point(jnp.where(frozen, quantiser.follow(x, c, settled), x), settled, steps + 1)
 
 
-def _frozen(quantise: Quantisation, f: PersonalObjective, point: Point) -> Array | bool:
+def _frozen(quantise: Quantisation, f: PersonalOracle, point: Point) -> Array | bool:
     return quantise.freeze_after is not None and passes(point, f) >= quantise.freeze_after

@@ -17,7 +17,7 @@ Differs from the paper: in the sign of the centres' proximal map (`quantisation.
 how to have it as released), and in that steps are counted in rounds.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import optax
 
@@ -33,17 +33,17 @@ from fedloom.algorithms.personal.quantisation import (
 )
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing, Tree
 
 
 class QuantizedClient(NamedTuple):
     """The client's own model with its centres, and what the optimiser remembers."""
 
     point: Point
-    memory: Any
+    memory: Tree
 
 
 @algorithm
@@ -59,23 +59,23 @@ class QuantizedTraining(Algorithm):
     optimiser: str = param(one_of("sgd", "adam"), "what makes the direction", default="sgd")
     decay: float = decay_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> LocalHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> LocalHub:
         """A fresh model."""
         return LocalHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> QuantizedClient:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> QuantizedClient:
         """A fresh model of the client's own, with centres that suit it."""
         point = quantisation.start(self.quantise, f, f.own.init(key))
         return QuantizedClient(point, self._rule().init(point.model))
 
-    def round(self, hub: LocalHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: LocalHub, fed: FedView, key: Array, /) -> Round:
         """A cohort trains."""
         yield ask(self.train, (), to=uniform(key, fed.n, self.cohort))
         return hub, ()
 
     def train(
-        self, client: QuantizedClient, message: tuple[()], f: Any, key: Array, /
-    ) -> tuple[QuantizedClient, tuple[()]]:
+        self, client: QuantizedClient, message: Nothing, f: PersonalOracle, key: Array, /
+    ) -> tuple[QuantizedClient, Nothing]:
         """K steps on the client's own model and its centres."""
 
         def step(client: QuantizedClient, key: Array) -> QuantizedClient:
@@ -93,7 +93,7 @@ class QuantizedTraining(Algorithm):
 
         return repeat(step, client, key, steps_of(self.local_steps, f)), ()
 
-    def deployed(self, model: Array, client: QuantizedClient, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: QuantizedClient, f: PersonalOracle, /) -> Array:
         """The client's quantised model."""
         return quantised(self.quantise, f, client.point)
 

@@ -26,7 +26,7 @@ Differs from the paper: synchronise, then step. The listing does one or the othe
 has tau - 1 steps; `strict_listing` does so.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fedloom.algorithms.personal.quantisation import (
     Point,
@@ -42,10 +42,10 @@ from fedloom.algorithms.personal.quantisation import (
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.errors import ParameterError
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import flag, fraction, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class QuPeDHub(NamedTuple):
@@ -78,20 +78,22 @@ class QuPeD(Algorithm):
                 "round is left out; got 1. Try local_steps = 10."
             )
 
-    def init_hub(self, fed: Any, key: Array, /) -> QuPeDHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> QuPeDHub:
         """A fresh common model."""
         return QuPeDHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> Point:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> Point:
         """A fresh model of the client's own, with centres that suit it."""
         return start(self.quantise, f, f.own.init(key))
 
-    def round(self, hub: QuPeDHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: QuPeDHub, fed: FedView, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
         return QuPeDHub(hub.model + changes.estimate(fed.weights)), ()
 
-    def train(self, client: Point, model: Array, f: Any, key: Array, /) -> tuple[Point, Array]:
+    def train(
+        self, client: Point, model: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[Point, Array]:
         """K steps on x, c and w; the reply is the change of the common model."""
 
         def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
@@ -112,6 +114,6 @@ class QuPeD(Algorithm):
         client, w = repeat(step, (client, model), key, steps)
         return client, w - model
 
-    def deployed(self, model: Array, client: Point, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: Point, f: PersonalOracle, /) -> Array:
         """The client's quantised model."""
         return quantised(self.quantise, f, client)

@@ -20,7 +20,7 @@ tau              local_steps              eta_2, lambda(t)  quantise.centre_lr, 
 Differs from the paper: synchronise, then step (see `quped.py`); own models begin at the common one.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,10 +39,10 @@ from fedloom.algorithms.personal.quantisation import (
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.errors import ParameterError
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class QuPeLHub(NamedTuple):
@@ -65,11 +65,11 @@ class QuPeL(Algorithm):
     cohort: int | None = cohort_param()
     decay: float = decay_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> QuPeLHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> QuPeLHub:
         """A fresh common model."""
         return QuPeLHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> Point:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> Point:
         """Nothing yet: the own model begins at the common one, in the first round."""
         if f.own.layout != f.layout:
             raise ParameterError(
@@ -78,12 +78,14 @@ class QuPeL(Algorithm):
             )
         return start(self.quantise, f, f.zeros())
 
-    def round(self, hub: QuPeLHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: QuPeLHub, fed: FedView, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
         return QuPeLHub(hub.model + changes.estimate(fed.weights)), ()
 
-    def train(self, client: Point, model: Array, f: Any, key: Array, /) -> tuple[Point, Array]:
+    def train(
+        self, client: Point, model: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[Point, Array]:
         """K steps on x, c and w; the reply is the change of the common model."""
 
         def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
@@ -102,11 +104,11 @@ class QuPeL(Algorithm):
         client, w = repeat(step, (begun, model), key, steps_of(self.local_steps, f))
         return client, w - model
 
-    def deployed(self, model: Array, client: Point, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: Point, f: PersonalOracle, /) -> Array:
         """The client's quantised model."""
         return quantised(self.quantise, f, self._begun(client, model, f))
 
-    def _begun(self, client: Point, model: Array, f: Any) -> Point:
+    def _begun(self, client: Point, model: Array, f: PersonalOracle) -> Point:
         """The client's point; before its first step, the common model."""
         fresh = start(self.quantise, f, model)
         return jax.tree.map(lambda a, b: jnp.where(client.steps == 0, a, b), fresh, client)

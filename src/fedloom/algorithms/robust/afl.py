@@ -19,15 +19,15 @@ client that is lost in a round counts with a zero gradient and a zero loss, whic
 steps alike where all clients are lost equally often, and leaves the limit.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fedloom.algorithms.robust.exchanges import RobustHub, first_hub, next_hub
 from fedloom.cohorts import everyone
 from fedloom.operators.proximal import project_simplex
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class Slope(NamedTuple):
@@ -46,11 +46,11 @@ class AFL(Algorithm):
     lr: float = param(positive, "step size of the model")
     weight_lr: float = param(positive, "step size of the clients' weights, lambda")
 
-    def init_hub(self, fed: Any, key: Array, /) -> RobustHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> RobustHub:
         """A fresh model and equal weights."""
         return first_hub(fed, key)
 
-    def round(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: RobustHub, fed: FedView, key: Array, /) -> Round:
         """Down in the model, up in lambda."""
         slopes = yield ask(self.slope, hub.model, to=everyone(fed.n))
         model = fed.prox(hub.model - self.lr * slopes.sum(hub.weights).grad, self.lr)
@@ -58,10 +58,12 @@ class AFL(Algorithm):
         weights = project_simplex(hub.weights + self.weight_lr * losses)
         return next_hub(hub, model, weights, iterate=model)
 
-    def other_models(self, hub: RobustHub, fed: Any, /) -> dict[str, Array]:
+    def other_models(self, hub: RobustHub, fed: FedView, /) -> dict[str, Array]:
         """The mean of all iterates."""
         return {"average": hub.averages.model}
 
-    def slope(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Slope]:
+    def slope(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Slope]:
         """Loss and gradient on the same batch."""
         return client, Slope(*f.value_and_grad(model, key))

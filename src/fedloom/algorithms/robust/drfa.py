@@ -35,15 +35,13 @@ above a floor (weight_floor, here as a part of 1 / n and by projection). It take
 before step t' rather than after it, for which there is no option: the mean above would be wrong.
 """
 
-from typing import Any
-
 from fedloom.algorithms.robust.exchanges import RobustHub, next_hub
 from fedloom.algorithms.robust.probing import Probing
 from fedloom.operators.simplex import project_floored_simplex
+from fedloom.oracles import FedView
 from fedloom.parameters import Rule, at_least, fraction, one_of, param, positive
 from fedloom.protocol import Round, algorithm
-
-Array = Any
+from fedloom.types import Array
 
 _below_one = Rule(lambda v: fraction.holds(v) and v < 1, "a number from 0 to below 1", 0.01)
 
@@ -70,7 +68,7 @@ class DRFA(Probing):
         _below_one, "smallest weight of a client, as a part of 1 / n", default=0.0
     )
 
-    def round(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: RobustHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at clients drawn by lambda; then the losses that move lambda."""
         probed = yield from self._train_and_probe(hub, fed, key, self.sampling)
         rate = self.weight_lr * self.weight_lr_decay**hub.averages.rounds

@@ -26,16 +26,16 @@ needs the number of rounds beforehand; here the mean of all rounds' models is re
 beside the last one. A cohort of none asks everyone and weighs by lambda.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fedloom.algorithms.robust.exchanges import RobustHub, first_hub, mean_by_lambda, next_hub
 from fedloom.cohorts import everyone
 from fedloom.local import projected_steps
 from fedloom.operators.proximal import project_simplex
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 @algorithm
@@ -56,11 +56,11 @@ class DRFAGA(Algorithm):
         default=None,
     )
 
-    def init_hub(self, fed: Any, key: Array, /) -> RobustHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> RobustHub:
         """A fresh model and equal weights."""
         return first_hub(fed, key)
 
-    def round(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: RobustHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at clients drawn by lambda, and everyone's loss at the start of them."""
         change = yield from mean_by_lambda(
             self.train, hub.model, hub.weights, fed, key, self.cohort
@@ -73,15 +73,19 @@ class DRFAGA(Algorithm):
         model = hub.model + change
         return next_hub(hub, model, weights, iterate=model)
 
-    def other_models(self, hub: RobustHub, fed: Any, /) -> dict[str, Array]:
+    def other_models(self, hub: RobustHub, fed: FedView, /) -> dict[str, Array]:
         """The mean of the rounds' models."""
         return {"average": hub.averages.model}
 
-    def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+    def train(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """K projected steps; the reply is the change of the model."""
         last = projected_steps(f, model, key, lr=self.lr, steps=self.local_steps)
         return client, last - model
 
-    def value(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+    def value(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """The loss on all of the client's rows."""
         return client, f.full_value(model)

@@ -25,17 +25,15 @@ Differs from the paper: v carries n / m, without which g would weigh n / m times
 The mean of the snapshots is reported as `average`, as for DRFA.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 
 from fedloom.algorithms.robust.exchanges import RobustHub, next_hub
 from fedloom.algorithms.robust.probing import Probing
 from fedloom.operators.simplex import proximal_kl, proximal_quadratic
+from fedloom.oracles import FedView
 from fedloom.parameters import at_least, one_of, param, positive
 from fedloom.protocol import Round, algorithm
-
-Array = Any
+from fedloom.types import Array
 
 _PRIORS = {"quadratic": proximal_quadratic, "kl": proximal_kl}
 
@@ -57,7 +55,7 @@ class DRFAProx(Probing):
         default=None,
     )
 
-    def round(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: RobustHub, fed: FedView, key: Array, /) -> Round:
         """DRFA's exchanges, then the proximal map of g."""
         probed = yield from self._train_and_probe(hub, fed, key)
         rate = self.weight_lr * self.local_steps

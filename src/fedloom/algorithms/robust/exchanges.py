@@ -1,15 +1,15 @@
 """What the robust methods share: the hub's state, and means by lambda."""
 
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from fedloom.cohorts import by_weight, uniform
+from fedloom.oracles import FedView
 from fedloom.protocol import Ask, Replies, ask
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 Exchanges = Generator[Ask, Replies, Tree]
 
 
@@ -45,7 +45,7 @@ class Shown(NamedTuple):
     average_weights: Array
 
 
-def first_hub(fed: Any, key: Array) -> RobustHub:
+def first_hub(fed: FedView, key: Array) -> RobustHub:
     """A fresh model inside the constraint set, and equal weights."""
     model = fed.prox(fed.init_model(key), 1.0)
     weights = jnp.full(fed.n, 1 / fed.n, fed.layout.dtype)
@@ -64,7 +64,7 @@ def mean_by_lambda(
     method: Callable,
     message: Tree,
     weights: Array,
-    fed: Any,
+    fed: FedView,
     key: Array,
     cohort: int | None,
     sampling: str = "by_weight",

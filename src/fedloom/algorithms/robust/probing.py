@@ -1,15 +1,15 @@
 """What DRFA and DRFA-Prox share: local steps with a snapshot, and losses that are probed there."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 
 from fedloom.algorithms.robust.exchanges import Exchanges, RobustHub, first_hub, mean_by_lambda
 from fedloom.cohorts import uniform
 from fedloom.local import projected_steps_keeping
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.protocol import Algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class Task(NamedTuple):
@@ -43,12 +43,12 @@ class Probing(Algorithm):
     local_steps: int
     cohort: int | None
 
-    def init_hub(self, fed: Any, key: Array, /) -> RobustHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> RobustHub:
         """A fresh model and equal weights."""
         return first_hub(fed, key)
 
     def _train_and_probe(
-        self, hub: RobustHub, fed: Any, key: Array, sampling: str = "by_weight"
+        self, hub: RobustHub, fed: FedView, key: Array, sampling: str = "by_weight"
     ) -> Exchanges:
         """Steps 1 to 6 of DRFA's listing: all but the step of lambda."""
         draw_key, stop_key, probe_key = jax.random.split(key, 3)
@@ -63,17 +63,21 @@ class Probing(Algorithm):
         estimate = losses.cohort.scale(fed.n) * losses.scatter(fed.n)
         return Probed(model, snapshot, estimate, losses.cohort.any())
 
-    def other_models(self, hub: RobustHub, fed: Any, /) -> dict[str, Array]:
+    def other_models(self, hub: RobustHub, fed: FedView, /) -> dict[str, Array]:
         """The mean of the snapshots."""
         return {"average": hub.averages.model}
 
-    def train(self, client: tuple[()], task: Task, f: Any, key: Array, /) -> tuple[Any, Trained]:
+    def train(
+        self, client: Nothing, task: Task, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Trained]:
         """K projected steps; the reply is the change at their end and at the snapshot."""
         last, kept = projected_steps_keeping(
             f, task.model, key, lr=self.lr, steps=self.local_steps, keep=task.stop
         )
         return client, Trained(last - task.model, kept - task.model)
 
-    def probe(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+    def probe(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Array]:
         """The loss on one batch."""
         return client, f.value(model, key)

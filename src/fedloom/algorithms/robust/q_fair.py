@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from fedloom.cohorts import by_weight, uniform
+from fedloom.oracles import FedView
 from fedloom.parameters import one_of, param
 from fedloom.protocol import Ask, Replies, ask
-
-Array = Any
+from fedloom.types import Array, Scalar
 
 _OFFSET = 1e-10  # inside the powers, so that a loss of zero does no harm
 
@@ -36,14 +36,14 @@ def sampling_param() -> Any:
     )
 
 
-def powers(loss: Array, q: Array) -> tuple[Array, Array]:
+def powers(loss: Array, q: Scalar) -> tuple[Array, Array]:
     """The weight f^q of a client, and its derivative by f."""
     loss = loss + _OFFSET
     return loss**q, q * loss ** (q - 1)
 
 
 def scaled_step(
-    method: Callable, hub: QFairHub, fed: Any, key: Array, cohort: int | None, sampling: str
+    method: Callable, hub: QFairHub, fed: FedView, key: Array, cohort: int | None, sampling: str
 ) -> Generator[Ask, Replies, Array]:
     """The sum of the steps over the sum of the curvatures; zero where no client answers."""
     if sampling == "by_weight":

@@ -25,15 +25,13 @@ with replacement, where the released program draws without. "uniform" (the defau
 alike and adds them by the problem's weights, as FedAvg does.
 """
 
-from typing import Any
-
 from fedloom.algorithms.robust.q_fair import Pull, QFairHub, powers, sampling_param, scaled_step
 from fedloom.cohorts import cohort_param
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 @algorithm
@@ -46,16 +44,18 @@ class QFedAvg(Algorithm):
     cohort: int | None = cohort_param()
     sampling: str = sampling_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> QFairHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> QFairHub:
         """A fresh model."""
         return QFairHub(fed.init_model(key))
 
-    def round(self, hub: QFairHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: QFairHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at a cohort, then the scaled sum of the changes."""
         step = yield from scaled_step(self.train, hub, fed, key, self.cohort, self.sampling)
         return QFairHub(hub.model + step), ()
 
-    def train(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Pull]:
+    def train(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Pull]:
         """K steps; the reply is the change of the model, weighed by the loss before."""
 
         def step(w: Array, key: Array) -> Array:

@@ -24,14 +24,12 @@ Differs from the paper: sampling is as for q-FedAvg, alike and added by the prob
 ("uniform"), or by weight with replacement and added alike ("by_weight").
 """
 
-from typing import Any
-
 from fedloom.algorithms.robust.q_fair import Pull, QFairHub, powers, sampling_param, scaled_step
 from fedloom.cohorts import cohort_param
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 @algorithm
@@ -43,16 +41,18 @@ class QFedSGD(Algorithm):
     cohort: int | None = cohort_param()
     sampling: str = sampling_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> QFairHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> QFairHub:
         """A fresh model."""
         return QFairHub(fed.init_model(key))
 
-    def round(self, hub: QFairHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: QFairHub, fed: FedView, key: Array, /) -> Round:
         """Gradients of a cohort, then their scaled sum."""
         step = yield from scaled_step(self.slope, hub, fed, key, self.cohort, self.sampling)
         return QFairHub(hub.model - step), ()
 
-    def slope(self, client: tuple[()], model: Array, f: Any, key: Array, /) -> tuple[Any, Pull]:
+    def slope(
+        self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Nothing, Pull]:
         """The full gradient, weighed by the loss."""
         grad = f.full_grad(model)
         weight, slope = powers(f.full_value(model), self.q)

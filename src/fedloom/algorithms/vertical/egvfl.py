@@ -24,17 +24,15 @@ Differs from the paper: the text has no listing; this one is rebuilt from the pr
 2.2.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 
 from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 def theory(c: Constants) -> Array:
@@ -51,12 +49,12 @@ class EGVFL(saddle.Saddle):
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
 
-    def opening(self, hub: SaddleHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: SaddleHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
         scale = yield from scaling.find_scale(self, fed, key, theory)
         return hub._replace(scale=scale), ()
 
-    def round(self, hub: SaddleHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: SaddleHub, fed: VerticalFedView, key: Array, /) -> Round:
         """Both half-steps."""
         z, y, (step, beta), average = hub
         loss = fed.loss.scaled(beta)
@@ -68,13 +66,13 @@ class EGVFL(saddle.Saddle):
         y = y + step * (products - z_half)
         return SaddleHub(z, y, hub.scale, saddle.add(average, z_half)), ()
 
-    def look(self, client: SaddleParty, y: Array, f: Any, key: Array, /) -> tuple:
+    def look(self, client: SaddleParty, y: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The first half-step; answers with the product at the point before it."""
         x, (step, beta) = client.share, client.scale
         half = x - step * (beta * f.adjoint(y) + f.grad_r(x))
         return client._replace(half=half), beta * f.forward(x)
 
-    def move(self, client: SaddleParty, y: Array, f: Any, key: Array, /) -> tuple:
+    def move(self, client: SaddleParty, y: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The second, with everything taken at the half-point; answers with the product there."""
         x, half, (step, beta), average = client
         share = x - step * (beta * f.adjoint(y) + f.grad_r(half))

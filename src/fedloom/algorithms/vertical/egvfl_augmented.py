@@ -15,7 +15,7 @@ and extragradient, take the whole operator at the half-point. And where it sends
 here sends y + rho v, which is all that a party uses: half of the bytes.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -23,10 +23,10 @@ from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.saddle import Average, SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import at_least_zero, param
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class AugmentedHub(NamedTuple):
@@ -49,17 +49,17 @@ class EGVFLAugmented(saddle.Saddle):
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> AugmentedHub:
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> AugmentedHub:
         """Zeros."""
         z, y, scale, average = saddle.first_hub(self, fed)
         return AugmentedHub(z, y, z, scale, average)
 
-    def opening(self, hub: AugmentedHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: AugmentedHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
         scale = yield from scaling.find_scale(self, fed, key, self._theory)
         return hub._replace(scale=scale), ()
 
-    def round(self, hub: AugmentedHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: AugmentedHub, fed: VerticalFedView, key: Array, /) -> Round:
         """Both half-steps."""
         z, y, products, (step, beta), average = hub
         loss = fed.loss.scaled(beta)
@@ -73,13 +73,13 @@ class EGVFLAugmented(saddle.Saddle):
         y = y + step * v
         return AugmentedHub(z, y, products, hub.scale, saddle.add(average, z_half)), ()
 
-    def look(self, client: SaddleParty, pull: Array, f: Any, key: Array, /) -> tuple:
+    def look(self, client: SaddleParty, pull: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The first half-step; answers with the product at the half-point."""
         x, (step, beta) = client.share, client.scale
         half = x - step * (beta * f.adjoint(pull) + f.grad_r(x))
         return client._replace(half=half), beta * f.forward(half)
 
-    def move(self, client: SaddleParty, pull: Array, f: Any, key: Array, /) -> tuple:
+    def move(self, client: SaddleParty, pull: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The second, with everything at the half-point; answers with the product at the end."""
         x, half, (step, beta), average = client
         share = x - step * (beta * f.adjoint(pull) + f.grad_r(half))

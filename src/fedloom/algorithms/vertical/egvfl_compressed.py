@@ -16,8 +16,6 @@ Differs from the paper: one exchange in full comes before the first iteration, w
 references are unknown; and references may move to the newer points.
 """
 
-from typing import Any
-
 import jax.numpy as jnp
 
 from fedloom.algorithms.vertical import references, scaling
@@ -31,10 +29,11 @@ from fedloom.algorithms.vertical.references import (
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.operators.compressors import RandK, Unbiased
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import Rule, param
 from fedloom.protocol import Round, algorithm, ask
+from fedloom.types import Array, Tree
 
-Array = Any
 _unbiased = Rule(lambda v: isinstance(v, Unbiased), "an unbiased compressor", RandK(25))
 
 
@@ -49,7 +48,7 @@ class EGVFLCompressed(references.Referenced):
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
 
-    def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
         """One compressed exchange, and at times one in full."""
         p = self._chance(hub.price)
         half = references.halves(hub, fed, p)
@@ -63,7 +62,7 @@ class EGVFLCompressed(references.Referenced):
         hub = yield from references.refreshed(self, hub, after, fed, references.toss(key, p))
         return hub, ()
 
-    def move(self, client: ReferenceParty, message: Any, f: Any, key: Array, /) -> tuple:
+    def move(self, client: ReferenceParty, message: Tree, f: PartyOracle, key: Array, /) -> tuple:
         """Both half-steps of the party; answers with its compressed difference."""
         p, beta = self._chance(client.price), client.scale.beta
         half = references.half_point(client, f, p)
@@ -71,18 +70,18 @@ class EGVFLCompressed(references.Referenced):
         share = references.next_share(client, f, p, half, beta * f.adjoint(price))
         own = common_key(client, UP) if self.compressor.shared else key
         reply = self._pack(beta * f.forward(half), client.product, own)
-        moved = client._replace(share=share, before=client.share, count=client.count + 1)
+        moved = client._replace(share=share, before=client.share, iterations=client.iterations + 1)
         return moved, reply
 
-    def _chance(self, like: Array) -> Array:
+    def _chance(self, like: Array) -> float:
         return self.compressor.portion(like) if self.refresh is None else self.refresh
 
-    def _pack(self, value: Array, reference: Array, key: Array) -> Any:
+    def _pack(self, value: Array, reference: Array, key: Array) -> Tree:
         """The difference to the reference, compressed; the value itself where nothing is lost."""
         exact = self.compressor.exact
         return self.compressor.compress(value if exact else value - reference, key)
 
-    def _unpack(self, message: Any, reference: Array, key: Array) -> Array:
+    def _unpack(self, message: Tree, reference: Array, key: Array) -> Array:
         part = self.compressor.restore(message, reference, key)
         return part if self.compressor.exact else reference + part
 

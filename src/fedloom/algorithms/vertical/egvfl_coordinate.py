@@ -17,7 +17,6 @@ Differs from the paper: it takes one row and one column, with the factors s and 
 """
 
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,13 +27,13 @@ from fedloom.algorithms.vertical.references import UP, ReferenceHub, ReferencePa
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.operators.compressors.sparse import PER_CENT, RandK, Sample
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import flag, param
 from fedloom.protocol import Round, algorithm, ask
+from fedloom.types import Array
 
-Array = Any
 
-
-def some_columns(f: Any, y: Array, key: Array, per_cent: int) -> Array:
+def some_columns(f: PartyOracle, y: Array, key: Array, per_cent: int) -> Array:
     """An unbiased estimate of A'y from some of its entries, scaled by d/K."""
     width = f.block.shape[1]
     count = math.ceil(per_cent * width / 100)
@@ -56,7 +55,7 @@ class EGVFLCoordinate(references.Referenced):
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
 
-    def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The price in full, some entries back, and at times an exchange in full."""
         p, up = self._chance(), common_key(hub, UP)
         half = references.halves(hub, fed, p)
@@ -67,7 +66,7 @@ class EGVFLCoordinate(references.Referenced):
         hub = yield from references.refreshed(self, hub, after, fed, references.toss(key, p))
         return hub, ()
 
-    def move(self, client: ReferenceParty, price: Array, f: Any, key: Array, /) -> tuple:
+    def move(self, client: ReferenceParty, price: Array, f: PartyOracle, key: Array, /) -> tuple:
         """Both half-steps of the party; answers with some entries of its difference."""
         p, beta = self._chance(), client.scale.beta
         for_columns, for_rows = jax.random.split(key)
@@ -79,13 +78,13 @@ class EGVFLCoordinate(references.Referenced):
         moved = f.layout.unravel(half - client.reference)
         entries = beta * f.block.some_of_forward(rows, moved) * (len(price) / len(rows))
         reply = entries if self.shared else Sample(entries, jax.random.key_data(for_rows))
-        after = client._replace(share=share, before=client.share, count=client.count + 1)
+        after = client._replace(share=share, before=client.share, iterations=client.iterations + 1)
         return after, reply
 
     def _sampler(self) -> RandK:
         return RandK(self.rows, self.shared)
 
-    def _whole(self, part: Any, like: Array, key: Array) -> Array:
+    def _whole(self, part: Array | Sample, like: Array, key: Array) -> Array:
         """Sampled entries at their places among zeros."""
         entries = part
         if isinstance(part, Sample):
@@ -93,7 +92,7 @@ class EGVFLCoordinate(references.Referenced):
         rows = self._sampler().places(like[..., 0] if like.ndim > 1 else like, key)
         return jnp.zeros_like(like).at[rows].set(entries)
 
-    def _chance(self) -> Array:
+    def _chance(self) -> float:
         if self.refresh is not None:
             return self.refresh
         return (self.rows + self.columns) / 200

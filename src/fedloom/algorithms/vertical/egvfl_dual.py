@@ -14,16 +14,16 @@ beta-trick: scaling moves both constants the same way.
 Differs from the paper: in nothing; the printed sign of the price step is right.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.egvfl import theory as primal_theory
 from fedloom.algorithms.vertical.saddle import SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class DualHub(NamedTuple):
@@ -46,17 +46,17 @@ class EGVFLDual(saddle.Saddle):
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> DualHub:
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> DualHub:
         """Zeros."""
         _, price, scale, _ = saddle.first_hub(self, fed)
         return DualHub(price, scale)
 
-    def opening(self, hub: DualHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: DualHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
         scale = yield from scaling.find_scale(self, fed, key, theory)
         return hub._replace(scale=scale), ()
 
-    def round(self, hub: DualHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: DualHub, fed: VerticalFedView, key: Array, /) -> Round:
         """Both half-steps."""
         y, step = hub.price, hub.scale.step
         products = (yield ask(self.look, y, to=everyone(fed.n))).sum()
@@ -65,18 +65,18 @@ class EGVFLDual(saddle.Saddle):
         y = y - step * (fed.loss.conjugate_grad(y_half) - products)
         return DualHub(y, hub.scale), ()
 
-    def look(self, client: SaddleParty, y: Array, f: Any, key: Array, /) -> tuple:
+    def look(self, client: SaddleParty, y: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The first half-step; answers with the product at the point before it."""
         x, step = client.share, client.scale.step
         half = x - step * (f.adjoint(y) + f.grad_r(x))
         return client._replace(half=half), f.forward(x)
 
-    def move(self, client: SaddleParty, y: Array, f: Any, key: Array, /) -> tuple:
+    def move(self, client: SaddleParty, y: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The second, at the half-point; answers with the product there."""
         x, half, scale, average = client
         share = x - scale.step * (f.adjoint(y) + f.grad_r(half))
         return SaddleParty(share, half, scale, saddle.add(average, half)), f.forward(half)
 
-    def model(self, hub: DualHub, fed: Any, /) -> Array:
+    def model(self, hub: DualHub, fed: VerticalFedView, /) -> Array:
         """The scores that the price stands for: the slack that maximises y'z - l(z)."""
         return fed.loss.conjugate_grad(hub.price)

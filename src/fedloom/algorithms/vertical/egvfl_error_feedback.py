@@ -13,7 +13,7 @@ omega that biased compressors do not have; it is left out. The step by theory is
 experiments tune it.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 
@@ -22,10 +22,11 @@ from fedloom.algorithms.vertical.references import DOWN, ReferenceHub, Reference
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.operators.compressors import Biased, TopK
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import Rule, param
 from fedloom.protocol import Round, algorithm, ask
+from fedloom.types import Array, Tree
 
-Array = Any
 _biased = Rule(lambda v: isinstance(v, Biased), "a biased compressor", TopK(25))
 
 
@@ -42,7 +43,7 @@ class EGVFLErrorFeedback(references.Referenced):
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
 
-    def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
         """One compressed exchange, and at times one in full."""
         p, restore = self._chance(hub.price), self.compressor.restore
         half = references.halves(hub, fed, p)
@@ -56,7 +57,7 @@ class EGVFLErrorFeedback(references.Referenced):
         hub = yield from references.refreshed(self, hub, after, fed, references.toss(key, p))
         return hub, ()
 
-    def move(self, client: ReferenceParty, message: Any, f: Any, key: Array, /) -> tuple:
+    def move(self, client: ReferenceParty, message: Tree, f: PartyOracle, key: Array, /) -> tuple:
         """Both half-steps of the party; answers with its compressed difference."""
         p, beta = self._chance(client.price), client.scale.beta
         half = references.half_point(client, f, p)
@@ -66,11 +67,11 @@ class EGVFLErrorFeedback(references.Referenced):
         reply = self.compressor.compress(wanted, key)
         error = wanted - self.compressor.restore(reply, wanted)
         moved = client._replace(
-            share=share, before=client.share, error=error, count=client.count + 1
+            share=share, before=client.share, error=error, iterations=client.iterations + 1
         )
         return moved, reply
 
-    def _chance(self, like: Array) -> Array:
+    def _chance(self, like: Array) -> float:
         return self.compressor.portion(like) if self.refresh is None else self.refresh
 
     def _theory(self, c: Constants, like: Array) -> Array:

@@ -11,15 +11,13 @@ Differs from the paper: head x_i and arrays w_i are one vector here, so both ste
 the gradient of y'g_i(A_i, w_i) x_i, by a Jacobian-transpose product.
 """
 
-from typing import Any
-
 from fedloom.algorithms.vertical import saddle
 from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import param, positive
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 @algorithm
@@ -29,7 +27,7 @@ class EGVFLNonlinear(saddle.Saddle):
     step: float = param(positive, "step size of hub and parties")
     iterate: str = saddle.iterate_param()
 
-    def round(self, hub: SaddleHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: SaddleHub, fed: VerticalFedView, key: Array, /) -> Round:
         """Both half-steps."""
         z, y, scale, average = hub
         loss, step = fed.loss, self.step
@@ -41,13 +39,13 @@ class EGVFLNonlinear(saddle.Saddle):
         y = y + step * (outputs - z_half)
         return SaddleHub(z, y, scale, saddle.add(average, z_half)), ()
 
-    def look(self, client: SaddleParty, y: Array, f: Any, key: Array, /) -> tuple:
+    def look(self, client: SaddleParty, y: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The first half-step; answers with the outputs at the point before it."""
         x = client.share
         half = x - self.step * (f.pull(x, y) + f.grad_r(x))
         return client._replace(half=half), f.forward(x)
 
-    def move(self, client: SaddleParty, y: Array, f: Any, key: Array, /) -> tuple:
+    def move(self, client: SaddleParty, y: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The second, at the half-point; answers with the outputs there."""
         x, half, scale, average = client
         share = x - self.step * (f.pull(half, y) + f.grad_r(half))

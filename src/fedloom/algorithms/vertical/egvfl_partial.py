@@ -13,8 +13,6 @@ p defaults to m/n. Differs from the paper: there one party answers, with the fac
 listing also has grad r_i inside A_i'[.], where not even the sizes fit.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
@@ -22,10 +20,10 @@ from fedloom.algorithms.vertical import references, scaling
 from fedloom.algorithms.vertical.references import ReferenceHub, ReferenceParty
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone, uniform
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import at_least, param
 from fedloom.protocol import Replies, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 def estimate(replies: Replies, n: int) -> Array:
@@ -46,7 +44,7 @@ class EGVFLPartial(references.Referenced):
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
 
-    def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The price to all, products from a few, and at times an exchange in full."""
         chosen, tossed = jax.random.split(key)
         p = self._chance(fed.n)
@@ -60,18 +58,20 @@ class EGVFLPartial(references.Referenced):
         hub = yield from references.refreshed(self, hub, after, fed, references.toss(tossed, p))
         return hub, ()
 
-    def move(self, client: ReferenceParty, message: tuple, f: Any, key: Array, /) -> tuple:
+    def move(self, client: ReferenceParty, message: tuple, f: PartyOracle, key: Array, /) -> tuple:
         """Both half-steps of the party."""
         price, p = message
         half = references.half_point(client, f, p)
         share = references.next_share(client, f, p, half, client.scale.beta * f.adjoint(price))
         return client._replace(share=share, before=client.share, half=half), ()
 
-    def report(self, client: ReferenceParty, nothing: tuple, f: Any, key: Array, /) -> tuple:
+    def report(
+        self, client: ReferenceParty, nothing: Nothing, f: PartyOracle, key: Array, /
+    ) -> tuple:
         """Answer with A_i(xh_i - w_i)."""
         return client, client.scale.beta * f.forward(client.half - client.reference)
 
-    def _chance(self, n: int) -> Array:
+    def _chance(self, n: int) -> float:
         if self.refresh is not None:
             return self.refresh
         return 1.0 if self.cohort is None else self.cohort / n

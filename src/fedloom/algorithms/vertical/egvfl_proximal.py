@@ -18,7 +18,7 @@ Differs from the paper: its line 9 sends step A_i xh_i, and line 12 multiplies b
 here it is applied once. The paper gives no beta for this method; the one above is chosen here.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 
@@ -26,9 +26,9 @@ from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 def theory(c: Constants) -> Array:
@@ -52,12 +52,12 @@ class EGVFLProximal(saddle.Saddle):
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
 
-    def opening(self, hub: SaddleHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: SaddleHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
         scale = yield from scaling.find_scale(self, fed, key, theory, trick)
         return hub._replace(scale=scale), ()
 
-    def round(self, hub: SaddleHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: SaddleHub, fed: VerticalFedView, key: Array, /) -> Round:
         """Both half-steps."""
         z, y, (step, beta), average = hub
         loss = fed.loss.scaled(beta)
@@ -69,13 +69,13 @@ class EGVFLProximal(saddle.Saddle):
         y = y + step * (products - z_half)
         return SaddleHub(z, y, hub.scale, saddle.add(average, z_half)), ()
 
-    def look(self, client: SaddleParty, y: Array, f: Any, key: Array, /) -> tuple:
+    def look(self, client: SaddleParty, y: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The first half-step; answers with the product at the point before it."""
         x, (step, beta) = client.share, client.scale
         half = f.prox(x - step * beta * f.adjoint(y), step)
         return client._replace(half=half), beta * f.forward(x)
 
-    def move(self, client: SaddleParty, y: Array, f: Any, key: Array, /) -> tuple:
+    def move(self, client: SaddleParty, y: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The second, with the price of the half-point; answers with the product there."""
         x, half, (step, beta), average = client
         share = f.prox(x - step * beta * f.adjoint(y), step)

@@ -14,7 +14,7 @@ each party keeps its own and sends z_i for grad l: the same numbers, the same by
 its products leave a party. The beta-trick takes beta = (n L_l)^(1/3) / (max_i lam_max)^(1/6).
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -22,9 +22,9 @@ from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.saddle import Average
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class SlacksHub(NamedTuple):
@@ -69,44 +69,44 @@ class EGVFLSlacks(scaling.Scaled):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     iterate: str = saddle.iterate_param()
-    eigenvalue: ClassVar[str] = "bound"  # lam_max of all columns together is not needed
+    eigenvalue = "bound"  # no field: lam_max of all columns together is not needed
 
-    def init_hub(self, fed: Any, key: Array, /) -> SlacksHub:
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> SlacksHub:
         """Zeros."""
         slack, _, scale, _ = saddle.first_hub(self, fed)
         return SlacksHub(slack, scale)
 
-    def init_client(self, f: Any, key: Array, /) -> SlacksParty:
+    def init_client(self, f: PartyOracle, key: Array, /) -> SlacksParty:
         """Zeros."""
         share, _, scale, average = saddle.first_party(self, f, key)
         slack = 0 * f.forward(share)
         point = Point(share, slack, slack)
         return SlacksParty(point, point, scale, average)
 
-    def opening(self, hub: SlacksHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: SlacksHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
         scale = yield from scaling.find_scale(self, fed, key, theory, trick)
         return hub._replace(scale=scale), ()
 
-    def round(self, hub: SlacksHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: SlacksHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The gradient of the loss goes out, slacks come back; twice."""
         loss = fed.loss.scaled(hub.scale.beta)
         slacks = yield ask(self.look, loss.grad(hub.total), to=everyone(fed.n))
         slacks = yield ask(self.move, loss.grad(slacks.sum()), to=everyone(fed.n))
         return SlacksHub(slacks.sum(), hub.scale), ()
 
-    def look(self, client: SlacksParty, slope: Array, f: Any, key: Array, /) -> tuple:
+    def look(self, client: SlacksParty, slope: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The first half-step; answers with the slack after it."""
         half = self._step(client, client.now, slope, f)
         return client._replace(half=half), half.slack
 
-    def move(self, client: SlacksParty, slope: Array, f: Any, key: Array, /) -> tuple:
+    def move(self, client: SlacksParty, slope: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The second, with everything taken at the half-point."""
         now, half = self._step(client, client.half, slope, f), client.half
         average = saddle.add(client.average, half.share)
         return SlacksParty(now, half, client.scale, average), now.slack
 
-    def _step(self, client: SlacksParty, at: Point, slope: Array, f: Any) -> Point:
+    def _step(self, client: SlacksParty, at: Point, slope: Array, f: PartyOracle) -> Point:
         """From the party's point, along the operator at another."""
         (step, beta), (share, slack, price) = client.scale, client.now
         return Point(
@@ -115,11 +115,11 @@ class EGVFLSlacks(scaling.Scaled):
             price + step * (beta * f.forward(at.share) - at.slack),
         )
 
-    def model(self, hub: SlacksHub, fed: Any, /) -> Array:
+    def model(self, hub: SlacksHub, fed: VerticalFedView, /) -> Array:
         """The scores of the rows as the hub knows them: the sum of the slacks."""
         return hub.total / hub.scale.beta
 
-    def deployed(self, model: Array, client: SlacksParty, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: SlacksParty, f: PartyOracle, /) -> Array:
         """The party's share of the model."""
         if isinstance(client.average, Average):
             return client.average.mean

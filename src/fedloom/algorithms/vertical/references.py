@@ -23,10 +23,11 @@ import jax.numpy as jnp
 from fedloom import draws
 from fedloom.algorithms.vertical.scaling import Constants, Scale, Scaled, find_scale, given
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import Rule, one_of, param, positive
 from fedloom.protocol import Ask, Replies, Round, ask
+from fedloom.types import Array, Scalar, Tree
 
-Array = Any
 DOWN, UP = 0, 1  # the two ways of a message
 _chance = Rule(lambda v: positive.holds(v) and v <= 1, "a number > 0 and <= 1", 0.25)
 
@@ -38,10 +39,10 @@ class ReferenceHub(NamedTuple):
     price: Array
     reference: Array
     anchored: Array
-    error: Array | tuple  # what compression has left out so far, where it is fed back
+    error: Tree  # what compression has left out so far; () where it is not fed back
     scale: Scale
     seed: Array
-    count: Array  # iterations so far
+    iterations: Array  # so far
 
 
 class ReferenceParty(NamedTuple):
@@ -54,10 +55,10 @@ class ReferenceParty(NamedTuple):
     product: Array  # A_i w_i
     price: Array  # u
     pull: Array  # A_i'u
-    error: Array | tuple
+    error: Tree
     scale: Scale
     seed: Array
-    count: Array
+    iterations: Array
 
 
 class Start(NamedTuple):
@@ -90,7 +91,7 @@ def reference_param() -> Any:
     return param(one_of("old", "new"), doc, default="old")
 
 
-def halves(hub: ReferenceHub, fed: Any, p: Array) -> Halves:
+def halves(hub: ReferenceHub, fed: VerticalFedView, p: Scalar) -> Halves:
     """The hub's first half-step."""
     step, beta = hub.scale
     loss = fed.loss.scaled(beta)
@@ -99,7 +100,9 @@ def halves(hub: ReferenceHub, fed: Any, p: Array) -> Halves:
     return Halves(slack, origin + step * (hub.anchored - hub.slack), origin)
 
 
-def whole(hub: ReferenceHub, fed: Any, half: Halves, products: Array) -> tuple[Array, Array]:
+def whole(
+    hub: ReferenceHub, fed: VerticalFedView, half: Halves, products: Array
+) -> tuple[Array, Array]:
     """The hub's second half-step, with an estimate of the products: the next slack and price."""
     step, beta = hub.scale
     loss = fed.loss.scaled(beta)
@@ -108,7 +111,7 @@ def whole(hub: ReferenceHub, fed: Any, half: Halves, products: Array) -> tuple[A
 
 
 def refreshed(
-    method: Any, hub: ReferenceHub, after: ReferenceHub, fed: Any, coin: Array
+    method: "Referenced", hub: ReferenceHub, after: ReferenceHub, fed: VerticalFedView, coin: Array
 ) -> Generator[Ask, Replies, ReferenceHub]:
     """Let the references move if the coin says so."""
     target = hub.price if method.reference == "old" else after.price
@@ -122,34 +125,36 @@ def refreshed(
     return after._replace(
         reference=jnp.where(coin, target, hub.reference),
         anchored=jnp.where(coin, products.sum(), hub.anchored),
-        count=hub.count + 1,
+        iterations=hub.iterations + 1,
     )
 
 
 def common_key(state: ReferenceHub | ReferenceParty, way: int) -> Array:
     """The key from which hub and parties draw alike in this iteration."""
     key = jax.random.wrap_key_data(state.seed, impl=draws.IMPL)
-    return draws.fold(key, state.count, way)
+    return draws.fold(key, state.iterations, way)
 
 
-def toss(key: Array, p: Array) -> Array:
+def toss(key: Array, p: Scalar) -> Array:
     """The coin."""
     return jax.random.uniform(key) < p
 
 
-def half_point(client: ReferenceParty, f: Any, p: Array) -> Array:
+def half_point(client: ReferenceParty, f: PartyOracle, p: Scalar) -> Array:
     """A party's first half-step."""
     slope = client.pull + f.grad_r(client.share)
     return (1 - p) * client.share + p * client.reference - client.scale.step * slope
 
 
-def next_share(client: ReferenceParty, f: Any, p: Array, half: Array, pull: Array) -> Array:
+def next_share(
+    client: ReferenceParty, f: PartyOracle, p: Scalar, half: Array, pull: Array
+) -> Array:
     """A party's second half-step, with an estimate of A_i'yh."""
     slope = pull + f.grad_r(half)
     return (1 - p) * client.share + p * client.reference - client.scale.step * slope
 
 
-def _anchored(client: ReferenceParty, share: Array, price: Array, f: Any) -> ReferenceParty:
+def _anchored(client: ReferenceParty, share: Array, price: Array, f: PartyOracle) -> ReferenceParty:
     beta = client.scale.beta
     return client._replace(
         reference=share,
@@ -169,7 +174,7 @@ class Referenced(Scaled):
         """The step by theory, for messages like this one."""
         raise NotImplementedError
 
-    def init_hub(self, fed: Any, key: Array, /) -> ReferenceHub:
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> ReferenceHub:
         """Zeros."""
         zeros = fed.loss.zeros()
         scale, seed = given(self, zeros.dtype), jnp.zeros(2, jnp.uint32)
@@ -178,37 +183,37 @@ class Referenced(Scaled):
             zeros, zeros, zeros, zeros, error, scale, seed, jnp.zeros((), jnp.int32)
         )
 
-    def init_client(self, f: Any, key: Array, /) -> ReferenceParty:
+    def init_client(self, f: PartyOracle, key: Array, /) -> ReferenceParty:
         """Zeros."""
         x, y = f.zeros(), jnp.zeros_like(f.forward(f.zeros()))
         scale, seed = given(self, x.dtype), jnp.zeros(2, jnp.uint32)
         error = y if self.feeds_back else ()
         return ReferenceParty(x, x, x, x, y, y, x, error, scale, seed, jnp.zeros((), jnp.int32))
 
-    def opening(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size; then references and products in full, and a seed for both ends."""
         scale = yield from find_scale(self, fed, key, lambda c: self._theory(c, hub.price))
         start = Start(hub.reference, jax.random.key_data(key))
         products = yield ask(self.begin, start, to=everyone(fed.n))
         return hub._replace(scale=scale, anchored=products.sum(), seed=start.seed), ()
 
-    def begin(self, client: ReferenceParty, start: Start, f: Any, key: Array, /) -> tuple:
+    def begin(self, client: ReferenceParty, start: Start, f: PartyOracle, key: Array, /) -> tuple:
         """Take the first price and the seed; answers with the product of the reference."""
         moved = _anchored(client._replace(seed=start.seed), client.share, start.price, f)
         return moved, moved.product
 
     def refresh_references(
-        self, client: ReferenceParty, price: Array, f: Any, key: Array, /
+        self, client: ReferenceParty, price: Array, f: PartyOracle, key: Array, /
     ) -> tuple:
         """Move the references; answers with the product of the new one."""
         target = client.before if self.reference == "old" else client.share
         moved = _anchored(client, target, price, f)
         return moved, moved.product
 
-    def model(self, hub: ReferenceHub, fed: Any, /) -> Array:
+    def model(self, hub: ReferenceHub, fed: VerticalFedView, /) -> Array:
         """The scores of the rows as the hub knows them: the slack."""
         return hub.slack / hub.scale.beta
 
-    def deployed(self, model: Array, client: ReferenceParty, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: ReferenceParty, f: PartyOracle, /) -> Array:
         """The party's share of the model."""
         return client.share

@@ -11,21 +11,21 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from fedloom.algorithms.vertical.scaling import Scale, Scaled, given
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import one_of, param
-
-Array = Any
+from fedloom.types import Array, Tree
 
 
 class Average(NamedTuple):
     """A running mean."""
 
     mean: Array
-    count: Array
+    terms: Array  # how many values it is of
 
     def add(self, value: Array) -> "Average":
         """The mean with one more value."""
-        count = self.count + 1
-        return Average(self.mean + (value - self.mean) / count, count)
+        terms = self.terms + 1
+        return Average(self.mean + (value - self.mean) / terms, terms)
 
 
 class SaddleHub(NamedTuple):
@@ -52,13 +52,13 @@ def iterate_param() -> Any:
     return param(one_of("last", "average"), doc, default="last")
 
 
-def first_hub(method: Any, fed: Any) -> SaddleHub:
+def first_hub(method: Scaled, fed: VerticalFedView) -> SaddleHub:
     """All zero."""
     zeros = fed.loss.zeros()
     return SaddleHub(zeros, zeros, given(method, zeros.dtype), _average(method, zeros))
 
 
-def first_party(method: Any, f: Any, key: Array) -> SaddleParty:
+def first_party(method: Scaled, f: PartyOracle, key: Array) -> SaddleParty:
     """A fresh share."""
     share = f.start(key)
     return SaddleParty(share, share, given(method, share.dtype), _average(method, share))
@@ -69,7 +69,7 @@ def add(average: Average | tuple, value: Array) -> Average | tuple:
     return average.add(value) if isinstance(average, Average) else ()
 
 
-def _average(method: Any, like: Array) -> Average | tuple:
+def _average(method: Scaled, like: Array) -> Average | tuple:
     if method.iterate == "last":
         return ()
     return Average(like, jnp.zeros((), like.dtype))
@@ -78,19 +78,19 @@ def _average(method: Any, like: Array) -> Average | tuple:
 class Saddle(Scaled):
     """The base of methods that keep slack and price at the hub and a share at each party."""
 
-    def init_hub(self, fed: Any, key: Array, /) -> Any:
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> Tree:
         """Zeros."""
         return first_hub(self, fed)
 
-    def init_client(self, f: Any, key: Array, /) -> Any:
+    def init_client(self, f: PartyOracle, key: Array, /) -> SaddleParty:
         """Zeros, behind a fresh network where the party has one."""
         return first_party(self, f, key)
 
-    def model(self, hub: Any, fed: Any, /) -> Array:
+    def model(self, hub: Tree, fed: VerticalFedView, /) -> Array:
         """The scores of the rows as the hub knows them: the slack."""
         slack = hub.average.mean if isinstance(hub.average, Average) else hub.slack
         return slack / hub.scale.beta
 
-    def deployed(self, model: Array, client: SaddleParty, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: SaddleParty, f: PartyOracle, /) -> Array:
         """The party's share of the model."""
         return client.average.mean if isinstance(client.average, Average) else client.share

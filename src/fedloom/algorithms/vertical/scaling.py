@@ -16,12 +16,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import flag, one_of, param, positive
 from fedloom.protocol import Algorithm, Ask, Replies, ask
+from fedloom.types import Array, Nothing, Scalar, Tree
 
-Array = Any
 EXCHANGES = 12  # of the power iteration; the largest eigenvalue is then exact to several digits
 
 
@@ -39,7 +41,7 @@ class Constants(NamedTuple):
     largest: Array  # max_i lam_max(A_i'A_i)
     total: Array  # sum_i lam_max(A_i'A_i)
     loss: Array  # L_l
-    ridge: Array  # L_r
+    ridge: Scalar  # L_r
     n: int  # parties
 
 
@@ -69,7 +71,7 @@ def eigenvalue_param() -> Any:
     )
 
 
-def given(method: Any, dtype: Any) -> Scale:
+def given(method: "Scaled", dtype: DTypeLike) -> Scale:
     """The scale before the opening: the user's own step."""
     step = 0.0 if method.step is None else method.step
     return Scale(jnp.asarray(step, dtype), jnp.ones((), dtype))
@@ -81,7 +83,7 @@ def balanced(constants: Constants) -> Array:
 
 
 def find_scale(
-    method: Any, fed: Any, key: Array, theory: Theory, trick: Theory = balanced
+    method: "Scaled", fed: VerticalFedView, key: Array, theory: Theory, trick: Theory = balanced
 ) -> Generator[Ask, Replies, Scale]:
     """The scale that hub and parties shall use; asks for nothing where the user's step is enough.
 
@@ -106,7 +108,9 @@ def scaled(constants: Constants, beta: Array) -> Constants:
     return Constants(square * joint, square * largest, square * total, loss / square, ridge, n)
 
 
-def find_constants(method: Any, fed: Any, key: Array) -> Generator[Ask, Replies, Constants]:
+def find_constants(
+    method: "Scaled", fed: VerticalFedView, key: Array
+) -> Generator[Ask, Replies, Constants]:
     """The constants of the problem as it stands."""
     own = yield ask(method.gauge, (), to=everyone(fed.n))
     joint = total = own.sum()
@@ -116,7 +120,9 @@ def find_constants(method: Any, fed: Any, key: Array) -> Generator[Ask, Replies,
     return Constants(joint, own.value.max(), total, smoothness, fed.problem.l2, fed.n)
 
 
-def _largest_eigenvalue(method: Any, fed: Any, key: Array) -> Generator[Ask, Replies, Array]:
+def _largest_eigenvalue(
+    method: "Scaled", fed: VerticalFedView, key: Array
+) -> Generator[Ask, Replies, Array]:
     """Lanczos' method on A A', with all vectors kept orthogonal."""
     rows = fed.labels.shape[0]
     u = jax.random.normal(key, (rows,), fed.spec.dtype)
@@ -141,15 +147,24 @@ class Scaled(Algorithm):
 
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True
+    step: float | None  # these are fields of the methods that use them
+    eigenvalue: str
+    iterate: str
 
-    def correlate(self, client: Any, u: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+    def correlate(
+        self, client: Tree, u: Array, f: PartyOracle, key: Array, /
+    ) -> tuple[Tree, Array]:
         """Answer with A_i A_i'u."""
         return client, f.block.forward(f.block.adjoint(u))
 
-    def gauge(self, client: Any, nothing: tuple, f: Any, key: Array, /) -> tuple[Any, Array]:
+    def gauge(
+        self, client: Tree, nothing: Nothing, f: PartyOracle, key: Array, /
+    ) -> tuple[Tree, Array]:
         """Answer with lam_max(A_i'A_i), found at the party."""
         return client, f.largest_eigenvalue(key)
 
-    def settle(self, client: Any, scale: Scale, f: Any, key: Array, /) -> tuple[Any, tuple]:
+    def settle(
+        self, client: Tree, scale: Scale, f: PartyOracle, key: Array, /
+    ) -> tuple[Tree, Nothing]:
         """Keep the scale."""
         return client._replace(scale=scale), ()

@@ -1,11 +1,11 @@
 """Joint prediction as an exchange: every party scores the rows with its share, the hub adds up."""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array, Nothing
 
 
 class Scores(NamedTuple):
@@ -22,19 +22,21 @@ class Scoring(Algorithm):
     needs_everyone: ClassVar[bool] = True
     takes_regulariser: ClassVar[bool] = True
 
-    def init_hub(self, fed: Any, key: Array, /) -> Scores:
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> Scores:
         """Zeros."""
         return Scores(fed.loss.zeros())
 
-    def init_client(self, f: Any, key: Array, /) -> Array:
+    def init_client(self, f: PartyOracle, key: Array, /) -> Array:
         """Zeros, until the party's own share is put here."""
         return f.zeros()
 
-    def round(self, hub: Scores, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Scores, fed: VerticalFedView, key: Array, /) -> Round:
         """Ask every party for its part of the scores."""
         parts = yield ask(self.score, (), to=everyone(fed.n))
         return Scores(parts.sum()), ()
 
-    def score(self, client: Array, nothing: tuple, f: Any, key: Array, /) -> tuple[Array, Array]:
+    def score(
+        self, client: Array, nothing: Nothing, f: PartyOracle, key: Array, /
+    ) -> tuple[Array, Array]:
         """The party's part."""
         return client, f.forward(client)

@@ -16,19 +16,20 @@ Differs from the paper: Beznosikov et al. assume inner gradient solves for both 
 hub's is the exact proximal map and the party's exact where it can be.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from fedloom.algorithms.vertical import scaling
 from fedloom.algorithms.vertical.scaling import Scale
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import at_least, param, positive
 from fedloom.problems.regularisers import Zero
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class SharingHub(NamedTuple):
@@ -66,19 +67,19 @@ class SharingADMM(scaling.Scaled):
         at_least(1), "steps of a party's own solver, where there is a regulariser", default=50
     )
 
-    def init_hub(self, fed: Any, key: Array, /) -> SharingHub:
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> SharingHub:
         """Zeros."""
         zeros = fed.loss.zeros()
         return SharingHub(zeros, zeros, zeros, self._given(zeros.dtype))
 
-    def init_client(self, f: Any, key: Array, /) -> SharingParty:
+    def init_client(self, f: PartyOracle, key: Array, /) -> SharingParty:
         """Zeros, and the eigenvectors that every later step uses."""
         values, vectors = jnp.linalg.eigh(f.gram())
         share = f.zeros()
         scale = Scale(self._given(share.dtype), jnp.ones((), share.dtype))
         return SharingParty(share, vectors, jnp.maximum(values, 0), scale)
 
-    def opening(self, hub: SharingHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: SharingHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The weight rho, where it is left to theory."""
         if self.rho is not None:
             return hub, ()
@@ -88,7 +89,7 @@ class SharingADMM(scaling.Scaled):
         yield ask(self.settle, Scale(rho, jnp.ones_like(rho)), to=everyone(fed.n))
         return hub._replace(rho=rho), ()
 
-    def round(self, hub: SharingHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: SharingHub, fed: VerticalFedView, key: Array, /) -> Round:
         """Shares, then slack, then dual."""
         slack, dual, product, rho = hub
         products = yield ask(self.solve, slack - product - dual, to=everyone(fed.n))
@@ -96,13 +97,13 @@ class SharingADMM(scaling.Scaled):
         slack = fed.loss.prox(fed.n * (dual + product), fed.n / rho) / fed.n
         return SharingHub(slack, dual + product - slack, product, rho), ()
 
-    def solve(self, client: SharingParty, q: Array, f: Any, key: Array, /) -> tuple:
+    def solve(self, client: SharingParty, q: Array, f: PartyOracle, key: Array, /) -> tuple:
         """The party's share, exactly or by proximal gradients."""
         exact = isinstance(f.problem.regulariser, Zero)
         share = self._exactly(client, q, f) if exact else self._nearly(client, q, f)
         return client._replace(share=share), f.forward(share)
 
-    def _exactly(self, client: SharingParty, q: Array, f: Any) -> Array:
+    def _exactly(self, client: SharingParty, q: Array, f: PartyOracle) -> Array:
         """The solution of (l2 I + rho A'A) x = rho A'(A x_i + q)."""
         rho, vectors = client.scale.step, client.vectors
         old = vectors.T @ f.layout.unravel(client.share)
@@ -112,7 +113,7 @@ class SharingADMM(scaling.Scaled):
         right = rho * (values * old + pulled)
         return (vectors @ jnp.where(size > 0, right / jnp.where(size > 0, size, 1), 0)).reshape(-1)
 
-    def _nearly(self, client: SharingParty, q: Array, f: Any) -> Array:
+    def _nearly(self, client: SharingParty, q: Array, f: PartyOracle) -> Array:
         """Accelerated proximal gradients from the share of before (Beck and Teboulle 2009)."""
         rho, vectors = client.scale.step, client.vectors
         step = 1 / (rho * jnp.maximum(client.values[-1], jnp.finfo(q.dtype).tiny))
@@ -135,13 +136,13 @@ class SharingADMM(scaling.Scaled):
         first = (client.share, client.share, jnp.ones((), q.dtype))
         return jax.lax.fori_loop(0, self.inner_steps, body, first)[0]
 
-    def model(self, hub: SharingHub, fed: Any, /) -> Array:
+    def model(self, hub: SharingHub, fed: VerticalFedView, /) -> Array:
         """The scores of the rows as the hub knows them: the slack of all parties."""
         return fed.n * hub.slack
 
-    def deployed(self, model: Array, client: SharingParty, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: SharingParty, f: PartyOracle, /) -> Array:
         """The party's share of the model."""
         return client.share
 
-    def _given(self, dtype: Any) -> Array:
+    def _given(self, dtype: DTypeLike) -> Array:
         return jnp.asarray(1.0 if self.rho is None else self.rho, dtype)

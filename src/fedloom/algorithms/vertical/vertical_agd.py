@@ -13,7 +13,7 @@ Differs from the paper: the penalty is (l2 / 2) |x|^2, to which its constants be
 experiments of Beznosikov et al. write lam |x|^2.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -21,10 +21,10 @@ from fedloom.algorithms.vertical import scaling
 from fedloom.algorithms.vertical.scaling import Scale
 from fedloom.algorithms.vertical.vertical_gd import theory
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import Rule, fraction, param
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 _momentum: Rule = fraction.or_none("by theory, from the step and the problem's l2")
 
@@ -51,25 +51,25 @@ class VerticalAGD(scaling.Scaled):
     momentum: float | None = param(_momentum, "how far a step goes on", default=None)
     eigenvalue: str = scaling.eigenvalue_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> MomentumHub:
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> MomentumHub:
         """Zeros."""
         return MomentumHub(fed.loss.zeros())
 
-    def init_client(self, f: Any, key: Array, /) -> MomentumParty:
+    def init_client(self, f: PartyOracle, key: Array, /) -> MomentumParty:
         """Zeros."""
         return MomentumParty(f.zeros(), f.zeros(), scaling.given(self, f.zeros().dtype))
 
-    def opening(self, hub: MomentumHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: MomentumHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
         yield from scaling.find_scale(self, fed, key, theory)
         return hub, ()
 
-    def round(self, hub: MomentumHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: MomentumHub, fed: VerticalFedView, key: Array, /) -> Round:
         """One step."""
         products = yield ask(self.move, fed.loss.grad(hub.scores), to=everyone(fed.n))
         return MomentumHub(products.sum()), ()
 
-    def move(self, client: MomentumParty, slope: Array, f: Any, key: Array, /) -> tuple:
+    def move(self, client: MomentumParty, slope: Array, f: PartyOracle, key: Array, /) -> tuple:
         """A gradient step from the extrapolated point, and the next extrapolation."""
         x, v, (step, _) = client
         ratio = jnp.sqrt(step * f.problem.l2)  # sqrt(mu / L)
@@ -78,10 +78,10 @@ class VerticalAGD(scaling.Scaled):
         ahead = share + momentum * (share - x)
         return MomentumParty(share, ahead, client.scale), f.forward(ahead)
 
-    def model(self, hub: MomentumHub, fed: Any, /) -> Array:
+    def model(self, hub: MomentumHub, fed: VerticalFedView, /) -> Array:
         """The scores."""
         return hub.scores
 
-    def deployed(self, model: Array, client: MomentumParty, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: MomentumParty, f: PartyOracle, /) -> Array:
         """The party's share of the model."""
         return client.share

@@ -11,14 +11,14 @@ Differs from the paper: the penalty is (l2 / 2) |x|^2, to which its constants be
 experiments of Beznosikov et al. write lam |x|^2.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedloom.algorithms.vertical import scaling
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
+from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.protocol import Round, algorithm, ask
-
-Array = Any
+from fedloom.types import Array
 
 
 class DescentHub(NamedTuple):
@@ -46,34 +46,34 @@ class VerticalGD(scaling.Scaled):
     step: float | None = scaling.step_param()
     eigenvalue: str = scaling.eigenvalue_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> DescentHub:
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> DescentHub:
         """Zeros."""
         return DescentHub(fed.loss.zeros())
 
-    def init_client(self, f: Any, key: Array, /) -> DescentParty:
+    def init_client(self, f: PartyOracle, key: Array, /) -> DescentParty:
         """Zeros."""
         return DescentParty(f.zeros(), scaling.given(self, f.zeros().dtype))
 
-    def opening(self, hub: DescentHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: DescentHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
         yield from scaling.find_scale(self, fed, key, theory)
         return hub, ()
 
-    def round(self, hub: DescentHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: DescentHub, fed: VerticalFedView, key: Array, /) -> Round:
         """One step."""
         products = yield ask(self.move, fed.loss.grad(hub.scores), to=everyone(fed.n))
         return DescentHub(products.sum()), ()
 
-    def move(self, client: DescentParty, slope: Array, f: Any, key: Array, /) -> tuple:
+    def move(self, client: DescentParty, slope: Array, f: PartyOracle, key: Array, /) -> tuple:
         """A gradient step."""
         x = client.share
         x = x - client.scale.step * (f.adjoint(slope) + f.grad_r(x))
         return client._replace(share=x), f.forward(x)
 
-    def model(self, hub: DescentHub, fed: Any, /) -> Array:
+    def model(self, hub: DescentHub, fed: VerticalFedView, /) -> Array:
         """The scores."""
         return hub.scores
 
-    def deployed(self, model: Array, client: DescentParty, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: DescentParty, f: PartyOracle, /) -> Array:
         """The party's share of the model."""
         return client.share

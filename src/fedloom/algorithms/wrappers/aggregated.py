@@ -14,11 +14,10 @@ from jax.flatten_util import ravel_pytree
 from fedloom.data.clients import Clients
 from fedloom.errors import ProtocolError
 from fedloom.operators.aggregators import Aggregator, Median
+from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.rows import Rows, store
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
 class Aggregated:
@@ -28,12 +27,12 @@ class Aggregated:
         self,
         replies: Replies,
         aggregator: Aggregator,
-        fed: Any,
+        fed: Fed,
         said: tuple[str, str],  # the method, and what it asked for
         before: Tree,  # what each client has replied so far; () where no sum needs it
     ):
         self._aggregator, self._fed, self._said, self._before = aggregator, fed, said, before
-        self._known: list[tuple[Array | None, Tree]] = []  # aggregates, by their weights
+        self._known: list[tuple[Held | None, Tree]] = []  # aggregates, by their weights
         self.needs_total = False  # whether the hub adds up what clients change
         cohort = replies.cohort
         flat = jax.vmap(lambda reply: ravel_pytree(reply)[0], axis_size=len(cohort))
@@ -43,7 +42,7 @@ class Aggregated:
         self._replies = Replies(replies.value, self.cohort)
         self._ones = Replies(jnp.ones(len(cohort)), self.cohort)
 
-    def sum(self, weights: Array | None = None) -> Tree:
+    def sum(self, weights: Held | None = None) -> Tree:
         """The aggregate times the weight of who is there, or how that of all totals changed."""
         self.needs_total |= weights is self._fed.weights
         if weights is self._fed.weights and jax.tree.leaves(self._before):
@@ -54,11 +53,11 @@ class Aggregated:
         """The aggregate, all clients counting alike."""
         return self.average(None)
 
-    def average(self, weights: Array | None) -> Tree:
+    def average(self, weights: Held | None) -> Tree:
         """The aggregate by these weights."""
         return self._times(self._ones.average(weights), weights)
 
-    def estimate(self, weights: Array) -> Tree:
+    def estimate(self, weights: Held) -> Tree:
         """The aggregate by these weights, times what makes its weight that of all clients."""
         return self._times(self._ones.estimate(weights), weights)
 
@@ -83,16 +82,16 @@ class Aggregated:
         change = aggregate(after) - aggregate(before)
         return (weights.sum().astype(change.dtype) * change).reshape(before.shape[1:])
 
-    def _times(self, factor: Array, weights: Array | None) -> Tree:
+    def _times(self, factor: Array, weights: Held | None) -> Tree:
         return jax.tree.map(lambda v: factor.astype(v.dtype) * v, self._aggregate(weights))
 
-    def _aggregate(self, weights: Array | None) -> Tree:
+    def _aggregate(self, weights: Held | None) -> Tree:
         """One for each vector of weights: a reply is trusted in all its parts or in none."""
         for known, found in self._known:
             if known is weights:
                 return found
         self._check_real()
-        present, ids = self.cohort.present, jnp.asarray(self.cohort.ids)
+        present, ids = jnp.asarray(self.cohort.present), jnp.asarray(self.cohort.ids)
         shares = jnp.ones(len(ids)) if weights is None else jnp.asarray(weights)[ids]
         if self.cohort.repeats:
             same = (ids[:, None] == ids[None, :]) & present[None, :]
@@ -121,7 +120,7 @@ class Aggregated:
         )
 
 
-def totals_of(method: Algorithm, fed: Any, key: Array) -> tuple[Tree, ...]:
+def totals_of(method: Algorithm, fed: Fed, key: Array) -> tuple[Tree, ...]:
     """Zero totals for each exchange of a round whose replies the hub adds up, () for the others.
 
     Which these are, and the shapes of replies, is found out by tracing a round with clients of one
@@ -133,14 +132,15 @@ def totals_of(method: Algorithm, fed: Any, key: Array) -> tuple[Tree, ...]:
     if not any(needed for needed, _ in heard):
         return ()
 
-    def zeros(shape: Any) -> Array:
+    def zeros(shape: jax.ShapeDtypeStruct) -> Array:
         return jnp.zeros((fed.n, *shape.shape), shape.dtype)
 
     return tuple(jax.tree.map(zeros, reply) if needed else () for needed, reply in heard)
 
 
-def _trace(method: Algorithm, fed: Any, key: Array) -> list[tuple[bool, Tree]]:
+def _trace(method: Algorithm, fed: Fed, key: Array) -> list[tuple[bool, Tree]]:
     """For each exchange of a round: whether its total is needed, and the shapes of a reply."""
+    assert fed.row is not None  # clients hold rows: vertical methods are refused
     rows = Rows(*(np.zeros((fed.n, *part.shape), part.dtype) for part in fed.row))
     labels = np.arange(fed.spec.classes) if fed.spec.classes else None
     sizes = np.ones(fed.n, np.int64)

@@ -1,13 +1,12 @@
 """What all wrappers share: an inner method, to which everything else is passed on."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from fedloom.errors import ParameterError
+from fedloom.oracles import ClientOracle
+from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Round, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class Wrapper(Algorithm):
@@ -40,32 +39,32 @@ class Wrapper(Algorithm):
         """Whether the inner method does where g is a constraint."""
         return self.inner.takes_constraint
 
-    def init_hub(self, fed: Any, key: Array, /) -> Tree:
+    def init_hub(self, fed: Fed, key: Array, /) -> Tree:
         """The inner method's state."""
         return self.inner.init_hub(fed, key)
 
-    def init_client(self, f: Any, key: Array, /) -> Tree:
+    def init_client(self, f: ClientOracle, key: Array, /) -> Tree:
         """The inner method's state."""
         return self.inner.init_client(f, key)
 
-    def opening(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: Tree, fed: Fed, key: Array, /) -> Round:
         """The inner method's opening."""
         return (yield from relay(self.inner.opening(hub, fed, key)))
 
-    def model(self, hub: Tree, fed: Any, /) -> Array:
+    def model(self, hub: Tree, fed: Fed, /) -> Array:
         """The inner method's model."""
         return self.inner.model(hub, fed)
 
-    def other_models(self, hub: Tree, fed: Any, /) -> dict[str, Array]:
+    def other_models(self, hub: Tree, fed: Fed, /) -> dict[str, Array]:
         """The inner method's other models."""
         return self.inner.other_models(hub, fed)
 
-    def deployed(self, model: Array, client: Tree, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: Tree, f: ClientOracle, /) -> Array:
         """What a client of the inner method would use."""
         return self.inner.deployed(model, client, f)
 
     def perform(
-        self, method: str, client: Tree, message: Tree, f: Any, key: Array, /
+        self, method: str, client: Tree, message: Tree, f: ClientOracle, key: Array, /
     ) -> tuple[Tree, Tree]:
         """The inner method's work at a client."""
         return self.inner.perform(method, client, message, f, key)

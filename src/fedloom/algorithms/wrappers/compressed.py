@@ -11,7 +11,6 @@ error feedback.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +18,12 @@ import jax.numpy as jnp
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import ParameterError
 from fedloom.operators.compressors import Compressor
+from fedloom.oracles import ClientOracle
 from fedloom.parameters import instance_of, param
+from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay
 from fedloom.pytrees import pytree, static
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 @pytree
@@ -50,16 +49,16 @@ class Compressed(Wrapper):
                 f"share none; got {self.compressor!r}. Set shared=False."
             )
 
-    def opening(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: Tree, fed: Fed, key: Array, /) -> Round:
         """The method's, with replies restored."""
         return (yield from relay(self.inner.opening(hub, fed, key), incoming=self._restored))
 
-    def round(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Tree, fed: Fed, key: Array, /) -> Round:
         """The method's, with replies restored."""
         return (yield from relay(self.inner.round(hub, fed, key), incoming=self._restored))
 
     def perform(
-        self, method: str, client: Tree, message: Tree, f: Any, key: Array, /
+        self, method: str, client: Tree, message: Tree, f: ClientOracle, key: Array, /
     ) -> tuple[Tree, Tree]:
         """Run the method's own, and compress what it answers."""
         client, reply = self.inner.perform(method, client, message, f, key)
@@ -68,7 +67,7 @@ class Compressed(Wrapper):
         packed = [self._packed(leaf, k) for leaf, k in zip(leaves, keys, strict=False)]
         return client, jax.tree.unflatten(structure, packed)
 
-    def _packed(self, leaf: Array, key: Array) -> Any:
+    def _packed(self, leaf: Array, key: Array) -> Tree:
         """Numbers alone, and whole numbers, go as they are."""
         leaf = jnp.asarray(leaf)
         if leaf.ndim == 0 or not jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -76,7 +75,7 @@ class Compressed(Wrapper):
         return Packed(self.compressor.compress(leaf, key), leaf.shape, str(leaf.dtype))
 
     def _restored(self, replies: Replies) -> Replies:
-        def restore(entry: Any) -> Array:
+        def restore(entry: Tree) -> Array:
             if not isinstance(entry, Packed):
                 return entry
             like = jax.ShapeDtypeStruct(entry.shape, entry.dtype)

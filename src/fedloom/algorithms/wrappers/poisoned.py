@@ -10,17 +10,14 @@ clients themselves work as honest ones do, and their own state is honest. Client
 data, such as by flipped labels, need no wrapper: give them such rows.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal
 from fedloom.parameters import fraction, instance_of, one_of, param, positive
+from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 @algorithm
@@ -37,15 +34,15 @@ class Poisoned(Wrapper):
     def __post_init__(self) -> None:
         check_horizontal(self)
 
-    def opening(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: Tree, fed: Fed, key: Array, /) -> Round:
         """The inner method's opening, with false replies."""
         return (yield from self._relayed(self.inner.opening(hub, fed, key), fed))
 
-    def round(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Tree, fed: Fed, key: Array, /) -> Round:
         """The inner method's round, with false replies."""
         return (yield from self._relayed(self.inner.round(hub, fed, key), fed))
 
-    def _relayed(self, steps: Round, fed: Any) -> Round:
+    def _relayed(self, steps: Round, fed: Fed) -> Round:
         def incoming(replies: Replies) -> Replies:
             malicious = jnp.asarray(replies.cohort.ids) + 0.5 < self.share * fed.n
 

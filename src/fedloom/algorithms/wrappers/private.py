@@ -45,11 +45,11 @@ from fedloom import draws
 from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal, layers
 from fedloom.algorithms.wrappers.robust import Robust
 from fedloom.errors import ParameterError, ProtocolError
+from fedloom.oracles import ClientOracle
 from fedloom.parameters import Rule, at_least_zero, between, instance_of, one_of, param, positive
+from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Replies, Round, algorithm, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Scalar, Tree
 
 _NOISE = 0x9015E  # folded into keys, beside what the inner method draws
 _WORDS = 4  # of 16 bits, which a float of any precision holds exactly
@@ -81,16 +81,16 @@ class Private(Wrapper):
                 "without one of the two."
             )
 
-    def opening(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: Tree, fed: Fed, key: Array, /) -> Round:
         """The inner method's opening, its replies made private."""
         return (yield from self._relayed(self.inner.opening(hub, fed, key), fed, key))
 
-    def round(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Tree, fed: Fed, key: Array, /) -> Round:
         """The inner method's round, its replies made private."""
         return (yield from self._relayed(self.inner.round(hub, fed, key), fed, key))
 
     def perform(
-        self, method: str, client: Tree, message: Tree, f: Any, key: Array, /
+        self, method: str, client: Tree, message: Tree, f: ClientOracle, key: Array, /
     ) -> tuple[Tree, Tree]:
         """The inner method's work; its reply is clipped, and noisy where the client adds noise."""
         client, reply = self.inner.perform(method, client, message, f, key)
@@ -98,7 +98,7 @@ class Private(Wrapper):
         reply = clipped(reply, self.clip)
         return client, self._with_noise(reply, key) if self.at == "client" else reply
 
-    def _relayed(self, steps: Round, fed: Any, key: Array) -> Round:
+    def _relayed(self, steps: Round, fed: Fed, key: Array) -> Round:
         if self.at == "client":
             return (yield from relay(steps))
         if getattr(fed.problem, "weights", "equal") != "equal":
@@ -147,7 +147,7 @@ class Private(Wrapper):
         return jax.tree.unflatten(structure, noisy)
 
 
-def clipped(tree: Tree, bound: Array) -> Tree:
+def clipped(tree: Tree, bound: Scalar) -> Tree:
     """The arrays shortened to the length `bound` as one vector; zero where not finite."""
     squares = [(leaf * leaf).sum() for leaf in jax.tree.leaves(tree)]
     length = jnp.sqrt(sum(squares, start=jnp.zeros(())))

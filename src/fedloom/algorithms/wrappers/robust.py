@@ -37,10 +37,9 @@ from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal, layers
 from fedloom.errors import ParameterError, ProtocolError
 from fedloom.operators.aggregators import Aggregator
 from fedloom.parameters import instance_of, param
+from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Ask, Replies, Round, algorithm, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 
 class RobustHub(NamedTuple):
@@ -67,31 +66,31 @@ class Robust(Wrapper):
                 f"...)), or in a settings file put the table of Robust first."
             )
 
-    def init_hub(self, fed: Any, key: Array, /) -> RobustHub:
+    def init_hub(self, fed: Fed, key: Array, /) -> RobustHub:
         """The inner method's state, and nothing said so far."""
         return RobustHub(self.inner.init_hub(fed, key), totals_of(self.inner, fed, key))
 
-    def opening(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
+    def opening(self, hub: RobustHub, fed: Fed, key: Array, /) -> Round:
         """The inner method's opening, with robust means."""
         steps = self.inner.opening(hub.inner, fed, key)
         inner, info, _ = yield from self._relayed(steps, fed, ())
         return RobustHub(inner, hub.totals), info
 
-    def round(self, hub: RobustHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: RobustHub, fed: Fed, key: Array, /) -> Round:
         """The inner method's round, with robust means."""
         steps = self.inner.round(hub.inner, fed, key)
         inner, info, totals = yield from self._relayed(steps, fed, hub.totals)
         return RobustHub(inner, totals), info
 
-    def model(self, hub: RobustHub, fed: Any, /) -> Array:
+    def model(self, hub: RobustHub, fed: Fed, /) -> Array:
         """The inner method's model."""
         return self.inner.model(hub.inner, fed)
 
-    def other_models(self, hub: RobustHub, fed: Any, /) -> dict[str, Array]:
+    def other_models(self, hub: RobustHub, fed: Fed, /) -> dict[str, Array]:
         """The inner method's other models."""
         return self.inner.other_models(hub.inner, fed)
 
-    def _relayed(self, steps: Round, fed: Any, totals: tuple[Tree, ...]) -> Any:
+    def _relayed(self, steps: Round, fed: Fed, totals: tuple[Tree, ...]) -> Any:
         """What the inner method returns, and the totals with this round's replies."""
         asked: list[str] = []
         heard: list[Aggregated] = []

@@ -18,7 +18,6 @@ DecoupledProx needs a cohort, be it of all.
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,10 +25,9 @@ import jax.numpy as jnp
 from fedloom import draws
 from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal
 from fedloom.parameters import fraction, instance_of, param
+from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, algorithm, relay
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Tree
 
 _AWAY, _LATE = 0xA4A1, 0x1A7E  # folded into the round's key, beside what the inner method draws
 
@@ -47,7 +45,7 @@ class Unreliable(Wrapper):
     def __post_init__(self) -> None:
         check_horizontal(self)
 
-    def round(self, hub: Tree, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: Tree, fed: Fed, key: Array, /) -> Round:
         """The inner method's round, with those who are there and in time."""
         away = jax.random.bernoulli(draws.fold(key, _AWAY), self.drop, (fed.n,))
         exchanges = 0

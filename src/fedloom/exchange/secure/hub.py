@@ -23,8 +23,8 @@ from fedloom.exchange.secure.grid import from_ring
 from fedloom.exchange.secure.member import masked_body, read_masked
 from fedloom.exchange.secure.sums import Kinds, Sums, unflat
 from fedloom.protocol import Ask, Cohort
+from fedloom.types import Tree
 
-Tree = Any
 _LONGEST_CARD = 8192  # bytes; keys, a certificate and a signature take about 1.8 kB
 _LONGEST_ENTRY = 2048  # bytes; a sealed pair of shares takes about 700
 _PATIENCE = 3  # rounds lost in a row, after which a person should look

@@ -8,7 +8,6 @@ import contextlib
 import json
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -22,8 +21,8 @@ from fedloom.exchange.secure.identity import Identity
 from fedloom.exchange.secure.ledger import Ledger
 from fedloom.exchange.secure.sums import Kinds, flat
 from fedloom.files import locked
+from fedloom.types import Tree
 
-Tree = Any
 _UNFIT = b"unfit"  # in the place of a part that cannot be summed
 PHASES = ("keys", "shares", "masked", "agree", "unmask")
 

@@ -19,9 +19,8 @@ from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, relay
 from fedloom.pytrees import pytree
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Array, Held, Tree
 
-Array = Any
-Tree = Any
 Kinds = tuple[str, ...]  # of "plain" and "weighted": which sums an exchange needs
 
 _PLAN = Plan(None, None)
@@ -80,29 +79,29 @@ def _sums_of(algorithm: Algorithm, federation: Federation, stage: str) -> tuple[
 class _Noting:
     """Replies that note which sums are taken of them."""
 
-    def __init__(self, replies: Replies, known: Array, method: str, taken: set[str]):
+    def __init__(self, replies: Replies, known: Held, method: str, taken: set[str]):
         self._replies = replies
         self._known = known
         self._method = method
         self._taken = taken
         self.cohort = replies.cohort
 
-    def sum(self, weights: Array | None = None) -> Tree:
+    def sum(self, weights: Held | None = None) -> Tree:
         self._note(weights)
         return self._replies.sum(weights)
 
     def mean(self) -> Tree:
         return self.average(None)
 
-    def average(self, weights: Array | None) -> Tree:
+    def average(self, weights: Held | None) -> Tree:
         self._note(weights)
         return self._replies.average(weights)
 
-    def estimate(self, weights: Array) -> Tree:
+    def estimate(self, weights: Held) -> Tree:
         self._note(weights)
         return self._replies.estimate(weights)
 
-    def _note(self, weights: Array | None) -> None:
+    def _note(self, weights: Held | None) -> None:
         if weights is not None and weights is not self._known:
             raise ProtocolError(f"the hub weighs replies to {self._method!r} by numbers of its own")
         self._taken.add("plain" if weights is None else "weighted")
@@ -120,7 +119,7 @@ class Sums:
     weighted: Tree  # the same, each reply times its client's weight
     weight: Array  # the sum of the weights of the clients that answered
 
-    def sum(self, weights: Array | None = None) -> Tree:
+    def sum(self, weights: Held | None = None) -> Tree:
         """The sum over who arrived."""
         return self.plain if weights is None else self.weighted
 
@@ -128,13 +127,13 @@ class Sums:
         """The plain mean over who arrived."""
         return self.average(None)
 
-    def average(self, weights: Array | None) -> Tree:
+    def average(self, weights: Held | None) -> Tree:
         """The mean over who arrived, weighted or not."""
         total = self.weight if weights is not None else jnp.asarray(self.cohort.present).sum()
         divisor = jnp.where(total > 0, total, 1)
         return jax.tree.map(lambda v: v / divisor.astype(v.dtype), self.sum(weights))
 
-    def estimate(self, weights: Array) -> Tree:
+    def estimate(self, weights: Held) -> Tree:
         """An unbiased estimate of the weighted mean over all clients."""
         factor = self.cohort.scale(len(weights)) / jnp.asarray(weights).astype(float).sum()
         return jax.tree.map(lambda v: v * factor.astype(v.dtype), self.weighted)

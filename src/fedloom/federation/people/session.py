@@ -75,7 +75,7 @@ class Session:
             write_folder(out, lambda new: _copy(source, new))
         return load(out)
 
-    def _asked(self, function: Any, *arguments: Any, **options: Any) -> Any:
+    def _asked(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         try:
             return function(*arguments, **options)
         except Exception as error:

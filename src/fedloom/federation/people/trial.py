@@ -102,8 +102,8 @@ def write_rows(path: Path, rows: Rows | None, labels: np.ndarray | None) -> Path
         raise FederationError(f"{path}: there are no rows to write. Give each site some.")
     x = np.asarray(rows.x).reshape(len(rows.y), -1)
     columns = {f"x{j}": x[:, j] for j in range(x.shape[1])}
-    y = rows.y if labels is None else labels[rows.y]
-    return _write(path, {**columns, LABEL: y})
+    y = np.asarray(rows.y)
+    return _write(path, {**columns, LABEL: y if labels is None else labels[y]})
 
 
 def _write_columns(path: Path, parties: Parties, i: int) -> Path:

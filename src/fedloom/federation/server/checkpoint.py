@@ -10,8 +10,7 @@ from fedloom import checksums
 from fedloom.errors import DataError, MissingDataError
 from fedloom.exchange import array_files
 from fedloom.measuring.result import listed, nested
-
-Tree = Any
+from fedloom.types import Tree
 
 
 @dataclasses.dataclass

@@ -5,7 +5,7 @@ it tells all parties the ids in common, in the order of the rows.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,10 @@ from fedloom.federation.server.sites import SiteError, Sites, about_states
 from fedloom.federation.site.columns import joining_of
 from fedloom.measuring import joint_evaluation, party_scores
 from fedloom.measuring.wanted import Wanted
+from fedloom.population import LabelParty
 from fedloom.preparation.joining import labels_of
+from fedloom.types import Tree
 
-Tree = Any
 Facts = dict[str, Any]
 
 _OF_SHARES = ("penalty", "regularisation", "zeros", "size")
@@ -168,7 +169,7 @@ class AllColumns:
         self.policy.check_classes(self.joining.label, words)
         return y, words
 
-    def choose(self, metrics: Any) -> Wanted:
+    def choose(self, metrics: Sequence[str] | None) -> Wanted:
         """The metrics that a run asks for."""
         wanted = joint_evaluation.choose(metrics, self.settings.problem, False)
         hidden = [name for name in wanted.of_the_whole if name != "auc"]
@@ -191,7 +192,8 @@ class AllColumns:
         With secure aggregation nobody is asked, because a part alone would tell what the sums hide.
         The scores are then the hub's own, of the training rows.
         """
-        fed: Any = hub.fed
+        fed = hub.fed
+        assert isinstance(fed, LabelParty)
         slack = hub.algorithm.model(hub.state, fed)
         if self.secure:
             raw = joint_evaluation.of_scores(fed, wanted, slack, None, slack)
@@ -234,7 +236,7 @@ class AllColumns:
         return []
 
 
-def _parts(fed: Any) -> dict[str, jax.ShapeDtypeStruct]:
+def _parts(fed: LabelParty) -> dict[str, jax.ShapeDtypeStruct]:
     """What a party's parts of the scores look like."""
     fitted = fed.loss.zeros()
     parts = {"fitted": jax.ShapeDtypeStruct(fitted.shape, fitted.dtype)}

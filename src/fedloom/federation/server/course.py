@@ -9,7 +9,6 @@ import functools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,8 +33,7 @@ from fedloom.measuring.result import Result
 from fedloom.population import know
 from fedloom.pytrees import to_host
 from fedloom.rounds.program import State
-
-Tree = Any
+from fedloom.types import Tree
 
 
 class Course:

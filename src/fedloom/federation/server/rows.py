@@ -1,11 +1,12 @@
 """The server of sites that hold rows: who they are, and what their metrics come to."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from fedloom.data.clients import Clients
 from fedloom.errors import FederationError, FedloomError, WireError
@@ -22,8 +23,8 @@ from fedloom.federation.summed_metrics import OBJECTIVE
 from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import know
+from fedloom.types import Tree
 
-Tree = Any
 Facts = dict[str, Any]
 
 
@@ -86,7 +87,7 @@ class AllRows:
         """The sites, as far as the server knows them."""
         return self.roster.bare()
 
-    def choose(self, metrics: Any) -> Wanted:
+    def choose(self, metrics: Sequence[str] | None) -> Wanted:
         """The metrics that a run asks for."""
         wanted = evaluation.choose(metrics, self.settings.problem, False)
         if "auc" in wanted.of_the_whole and self.settings.federation.secure_aggregation:
@@ -165,7 +166,7 @@ class AllRows:
 
 
 def _pooled_auc(
-    answers: Mapping[str, tuple[str, bytes]], dtype: Any, report: Callable[[str], None]
+    answers: Mapping[str, tuple[str, bytes]], dtype: DTypeLike, report: Callable[[str], None]
 ) -> float:
     """The AUC over the rows of all sites, from the scores of each class."""
     scores: list[np.ndarray] = []

@@ -24,8 +24,9 @@ from fedloom.federation.roster import PartyRoster, packed, unpacked
 from fedloom.federation.site.noise import protect
 from fedloom.measuring.prediction import SHARE
 from fedloom.operators.blocks import block
-from fedloom.population import Party
+from fedloom.population import Fed, Party
 from fedloom.preparation import Joining
+from fedloom.types import Array
 
 Facts = dict[str, Any]
 
@@ -82,7 +83,7 @@ class OwnColumns:
         )
         return bare, party, {"width": width}
 
-    def measure(self, site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+    def measure(self, site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """This party's part of the scores, and what its share adds to the objective."""
         if self.secure:
             raise RefusedError("a part of the scores would tell what secure sums hide.")
@@ -100,15 +101,15 @@ class OwnColumns:
         }
         return told, wire.encode(protect(parts, self.policy.clip, self.policy.noise))
 
-    def keep(self, run: str, site: Site, fed: Any, facts: Facts, body: bytes) -> None:
+    def keep(self, run: str, site: Site, fed: Fed, facts: Facts, body: bytes) -> None:
         """Write this party's share of the model to a file of its own."""
         share = site.group.layout.unravel(self._share(site, facts))
         array_files.write(self.kept / run / SHARE, share)
 
-    def _share(self, site: Site, facts: Facts) -> Any:
+    def _share(self, site: Site, facts: Facts) -> Array:
         state = site.state_after(tuple(facts["after"]))
         # What a party deploys is its own share, whatever the hub's slack is.
-        return jnp.asarray(site.algorithm.deployed(None, state, site.group.objective(0)))
+        return jnp.asarray(site.algorithm.deployed(jnp.zeros(0), state, site.group.objective(0)))
 
 
 def joining_of(settings: Settings) -> Joining:

@@ -10,8 +10,7 @@ import numpy as np
 from fedloom.errors import RefusedError
 from fedloom.exchange.schema import Schema
 from fedloom.federation.policy import Policy
-
-Tree = Any
+from fedloom.types import Tree
 
 
 def protect(

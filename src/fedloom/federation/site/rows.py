@@ -22,13 +22,13 @@ from fedloom.federation.roster import Roster, check_own
 from fedloom.federation.site import small_counts
 from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
-from fedloom.population import Federation, Group
+from fedloom.population import Fed, Federation, Group
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
 from fedloom.rounds.mapping import Plan
 from fedloom.rows import Rows
+from fedloom.types import Array, Tree
 
-Tree = Any
 Facts = dict[str, Any]
 
 
@@ -104,7 +104,7 @@ class OwnRows:
         place = (self.settings.problem, bare, id, train, test)
         return lone(*place, run["batch_size"], run["precision"])
 
-    def measure(self, site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
+    def measure(self, site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """How the model, or what this site makes of it, does on the site's own rows."""
         model, state = _handed(site, fed, facts, body)
         federation = Federation(fed, (site.group,))
@@ -125,7 +125,7 @@ class OwnRows:
         counts = [len(part) for part in scores]
         return {**values, "scored": counts}, wire.encode(tuple(scores)) if ranked else b""
 
-    def keep(self, run: str, site: Site, fed: Any, facts: Facts, body: bytes) -> None:
+    def keep(self, run: str, site: Site, fed: Fed, facts: Facts, body: bytes) -> None:
         """Write the model that this site makes of the hub's to a file of its own."""
         model, state = _handed(site, fed, facts, body)
         own = taken_at(
@@ -150,7 +150,7 @@ def _by_class(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.nd
     return np.sort(flat[known == 0]), np.sort(flat[known > 0])
 
 
-def _handed(site: Site, fed: Any, facts: Facts, body: bytes) -> tuple[Any, Tree]:
+def _handed(site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Array, Tree]:
     """The model that the hub has sent, and the state that it concerns."""
     like = jax.ShapeDtypeStruct((fed.layout.size,), fed.layout.dtype)
     return wire.decode(body, like), site.state_after(tuple(facts["after"]))
@@ -181,10 +181,10 @@ class _Handed:
     def __init__(self, algorithm: Algorithm):
         self.algorithm = algorithm
 
-    def model(self, hub: Any, fed: Any) -> Any:
+    def model(self, hub: Array, fed: Fed) -> Array:
         return hub
 
-    def other_models(self, hub: Any, fed: Any) -> dict[str, Any]:
+    def other_models(self, hub: Array, fed: Fed) -> dict[str, Array]:
         return {}  # what the hub has beside its model stays there
 
     def __getattr__(self, name: str) -> Any:
@@ -195,7 +195,7 @@ class _Handed:
 def _measured(
     algorithm: Algorithm,
     federation: Federation,
-    model: Any,
+    model: Array,
     state: Tree,
     wanted: Wanted,
     value: bool,

@@ -56,8 +56,8 @@ from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, part
 from fedloom.measuring import evaluation
 from fedloom.problems.vertical import Vertical
 from fedloom.simulator.devices import keep_compiled_programs
+from fedloom.types import Tree
 
-Tree = Any
 Facts = dict[str, Any]
 log = logging.getLogger("fedloom")
 # These are worded for whoever asks: they quote what was asked, and nothing that is the site's own.

@@ -3,13 +3,12 @@
 import logging
 import re
 from pathlib import Path
-from typing import Any
 
 from fedloom.errors import DataError, WireError
 from fedloom.exchange import array_files, wire
 from fedloom.exchange.hub import Tag
+from fedloom.types import Tree
 
-Tree = Any
 log = logging.getLogger("fedloom")
 _NAME = re.compile(r"(\d+)-(\d+)\.safetensors")
 

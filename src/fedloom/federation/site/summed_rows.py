@@ -5,11 +5,14 @@ out. So a kit remembers, for each table by its content, the rows that sums left 
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedloom.checksums import digest, read_json, write_json
 from fedloom.errors import RefusedError
 from fedloom.files import locked
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FILE = "summed.json"
 
@@ -17,7 +20,7 @@ FILE = "summed.json"
 class SummedRows:
     """The rows that a run would take sums of, beside those that were taken before."""
 
-    def __init__(self, kit: Path, table: Path, train: Any):
+    def __init__(self, kit: Path, table: Path, train: "pl.DataFrame"):
         self.kit = kit
         self.table = digest(table.read_bytes())
         self.rows = digest("\n".join(sorted(map(repr, train.rows()))).encode())

@@ -7,16 +7,17 @@ with E|C(v) - v|^2 <= (1 - 1/delta) |v|^2. Where both ends draw from a common ke
 need not be sent.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 
 from fedloom import draws
 from fedloom.parameters import parametrised
 from fedloom.protocol import payload_bytes
+from fedloom.types import Array, Held, Tree
 
-Array = Any
-Message = Any
+Message = Tree
+Shaped = Held | jax.ShapeDtypeStruct  # what has a shape and a dtype
 
 
 class Compressor:
@@ -30,15 +31,15 @@ class Compressor:
         """The arrays that travel."""
         raise NotImplementedError
 
-    def restore(self, message: Message, like: Any, key: Array | None = None) -> Array:
+    def restore(self, message: Message, like: Shaped, key: Array | None = None) -> Array:
         """The vector that the receiver reads, of the shape and dtype of `like`."""
         raise NotImplementedError
 
-    def wire_bytes(self, like: Any) -> int:
+    def wire_bytes(self, like: Shaped) -> int:
         """How many bytes a vector takes on the wire."""
         return payload_bytes(jax.eval_shape(self.compress, like, draws.key(0)))
 
-    def portion(self, like: Any) -> float:
+    def portion(self, like: Shaped) -> float:
         """The bytes on the wire as a part of the vector's own, at most all of them."""
         return min(1.0, self.wire_bytes(like) / payload_bytes(like))
 
@@ -46,7 +47,7 @@ class Compressor:
 class Unbiased(Compressor):
     """E Q(v) = v."""
 
-    def omega(self, like: Any) -> float:
+    def omega(self, like: Shaped) -> float:
         """E|Q(v)|^2 <= omega |v|^2."""
         raise NotImplementedError
 
@@ -54,7 +55,7 @@ class Unbiased(Compressor):
 class Biased(Compressor):
     """Closer to v than nothing, but not v on average: to be used with error feedback."""
 
-    def delta(self, like: Any) -> float:
+    def delta(self, like: Shaped) -> float:
         """E|C(v) - v|^2 <= (1 - 1/delta) |v|^2."""
         raise NotImplementedError
 
@@ -69,10 +70,10 @@ class Identity(Unbiased):
         """All of it."""
         return v
 
-    def restore(self, message: Array, like: Any, key: Array | None = None) -> Array:
+    def restore(self, message: Array, like: Shaped, key: Array | None = None) -> Array:
         """All of it."""
         return message
 
-    def omega(self, like: Any) -> float:
+    def omega(self, like: Shaped) -> float:
         """One."""
         return 1.0

@@ -1,13 +1,14 @@
 """Matrices by two thin factors."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedloom.operators.compressors.base import Array, Biased
+from fedloom.operators.compressors.base import Biased, Shaped
 from fedloom.parameters import at_least, param, parametrised
+from fedloom.types import Array
 
 
 class Factors(NamedTuple):
@@ -26,12 +27,12 @@ class LowRank(Biased):
 
     rank: int = param(at_least(1), "the rank", default=2)
 
-    def _sides(self, like: Any) -> tuple[int, int]:
+    def _sides(self, like: Shaped) -> tuple[int, int]:
         size = math.prod(like.shape)
         rows = max(1, math.isqrt(size))
         return rows, -(-size // rows)
 
-    def _rank(self, like: Any) -> int:
+    def _rank(self, like: Shaped) -> int:
         return min(self.rank, *self._sides(like))
 
     def compress(self, v: Array, key: Array) -> Factors:
@@ -42,11 +43,11 @@ class LowRank(Biased):
         basis, _ = jnp.linalg.qr(sketch)
         return Factors(basis, matrix.T @ basis)
 
-    def restore(self, message: Factors, like: Any, key: Array | None = None) -> Array:
+    def restore(self, message: Factors, like: Shaped, key: Array | None = None) -> Array:
         """Their product."""
         size = math.prod(like.shape)
         return (message.left @ message.right.T).reshape(-1)[:size].reshape(like.shape)
 
-    def delta(self, like: Any) -> float:
+    def delta(self, like: Shaped) -> float:
         """The smaller side over the rank: what a matrix of equal singular values loses."""
         return min(self._sides(like)) / self._rank(like)

@@ -1,14 +1,15 @@
 """Compressors that keep fewer bits of each entry."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.operators.compressors.base import Array, Unbiased
+from fedloom.operators.compressors.base import Shaped, Unbiased
 from fedloom.parameters import Rule, at_least, param, parametrised
+from fedloom.types import Array
 
 
 class Rounded(NamedTuple):
@@ -37,13 +38,13 @@ class RandomRounding(Unbiased):
         levels = (jnp.sign(flat) * (jnp.floor(place) + up)).astype(np.int8)
         return Rounded(norm, levels if self.levels > 7 else _two_in_a_byte(levels))
 
-    def restore(self, message: Rounded, like: Any, key: Array | None = None) -> Array:
+    def restore(self, message: Rounded, like: Shaped, key: Array | None = None) -> Array:
         """The levels times the norm."""
         size = math.prod(like.shape)
         levels = message.levels if self.levels > 7 else _apart(message.levels, size)
         return (levels.astype(like.dtype) * (message.norm / self.levels)).reshape(like.shape)
 
-    def omega(self, like: Any) -> float:
+    def omega(self, like: Shaped) -> float:
         """1 + min(s / levels^2, sqrt(s) / levels)."""
         size = math.prod(like.shape)
         return 1 + min(size / self.levels**2, math.sqrt(size) / self.levels)
@@ -72,7 +73,7 @@ class Natural(Unbiased):
         power = jnp.where(flat == 0, -128, power)  # -128 stands for zero
         return Powers(power.astype(np.int8), jnp.packbits(flat < 0))
 
-    def restore(self, message: Powers, like: Any, key: Array | None = None) -> Array:
+    def restore(self, message: Powers, like: Shaped, key: Array | None = None) -> Array:
         """The powers with their signs."""
         size = math.prod(like.shape)
         sizes = jnp.ldexp(jnp.ones(size, like.dtype), message.exponents.astype(np.int32))
@@ -80,7 +81,7 @@ class Natural(Unbiased):
         negative = jnp.unpackbits(message.signs, count=size).astype(bool)
         return jnp.where(negative, -sizes, sizes).reshape(like.shape)
 
-    def omega(self, like: Any) -> float:
+    def omega(self, like: Shaped) -> float:
         """9 / 8."""
         return 9 / 8
 

@@ -1,15 +1,16 @@
 """Compressors that keep some of the entries."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedloom import draws
-from fedloom.operators.compressors.base import Array, Biased, Unbiased
+from fedloom.operators.compressors.base import Biased, Shaped, Unbiased
 from fedloom.parameters import Rule, flag, param, parametrised
+from fedloom.types import Array
 
 PER_CENT = Rule(
     lambda v: isinstance(v, int) and not isinstance(v, bool) and 1 <= v <= 100,
@@ -32,11 +33,11 @@ class RandK(Unbiased):
     per_cent: int = param(PER_CENT, "how many entries in a hundred are kept")
     shared: bool = param(flag, "whether both ends, and all senders, draw alike", default=True)
 
-    def count(self, like: Any) -> int:
+    def count(self, like: Shaped) -> int:
         """The number K."""
         return math.ceil(self.per_cent * math.prod(like.shape) / 100)
 
-    def places(self, like: Any, key: Array) -> Array:
+    def places(self, like: Shaped, key: Array) -> Array:
         """Which entries a key stands for."""
         return draws.distinct(key, draws.domain(math.prod(like.shape)), self.count(like))
 
@@ -45,15 +46,16 @@ class RandK(Unbiased):
         values = v.reshape(-1)[self.places(v, key)] * (v.size / self.count(v))
         return values if self.shared else Sample(values, jax.random.key_data(key))
 
-    def restore(self, message: Array | Sample, like: Any, key: Array | None = None) -> Array:
+    def restore(self, message: Array | Sample, like: Shaped, key: Array | None = None) -> Array:
         """Zeros but at the places."""
         values = message
         if isinstance(message, Sample):
             values, key = message.values, jax.random.wrap_key_data(message.seed, impl=draws.IMPL)
+        assert key is not None  # of a shared compressor, whose places do not travel
         flat = jnp.zeros(math.prod(like.shape), like.dtype)
         return flat.at[self.places(like, key)].set(values).reshape(like.shape)
 
-    def omega(self, like: Any) -> float:
+    def omega(self, like: Shaped) -> float:
         """The factor s / K."""
         return math.prod(like.shape) / self.count(like)
 
@@ -71,7 +73,7 @@ class TopK(Biased):
 
     per_cent: int = param(PER_CENT, "how many entries in a hundred are kept")
 
-    def count(self, like: Any) -> int:
+    def count(self, like: Shaped) -> int:
         """The number K."""
         return math.ceil(self.per_cent * math.prod(like.shape) / 100)
 
@@ -81,12 +83,12 @@ class TopK(Biased):
         places = _largest(jnp.abs(flat), self.count(v))
         return Entries(flat[places], places)
 
-    def restore(self, message: Entries, like: Any, key: Array | None = None) -> Array:
+    def restore(self, message: Entries, like: Shaped, key: Array | None = None) -> Array:
         """Zeros but at the places."""
         flat = jnp.zeros(math.prod(like.shape), like.dtype)
         return flat.at[message.places].set(message.values).reshape(like.shape)
 
-    def delta(self, like: Any) -> float:
+    def delta(self, like: Shaped) -> float:
         """The factor s / K."""
         return math.prod(like.shape) / self.count(like)
 
