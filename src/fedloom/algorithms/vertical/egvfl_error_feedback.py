@@ -23,17 +23,17 @@ from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.operators.compressors import Biased, TopK
 from fedloom.parameters import Rule, param
-from fedloom.protocol import Round, algorithm, ask
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
 _biased = Rule(lambda v: isinstance(v, Biased), "a biased compressor", TopK(25))
 
 
 @algorithm
-class EGVFLErrorFeedback(references.Referenced):
+class EGVFLErrorFeedback(Algorithm):
     """Extragradient steps with compressed differences and their residuals."""
 
-    feeds_back: ClassVar[bool] = True
+    takes: ClassVar[str] = "vertical"
 
     compressor: Biased = param(_biased, "the compressor C")
     refresh: float | None = references.refresh_param()
@@ -41,6 +41,27 @@ class EGVFLErrorFeedback(references.Referenced):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
+
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
+    begin = staticmethod(references.begin)
+
+    def init_hub(self, fed: Any, key: Array, /) -> ReferenceHub:
+        """Zero slack, price and reference."""
+        return references.first_hub(fed, self.step, feeds_back=True)
+
+    def init_client(self, f: Any, key: Array, /) -> ReferenceParty:
+        """A zero share and reference."""
+        return references.first_party(f, self.step, feeds_back=True)
+
+    def opening(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
+        """The step size, where it is left to theory; then the first exchange in full."""
+        scale = yield from scaling.find_scale(
+            fed, key, lambda c: self._theory(c, hub.price),
+            step=self.step, beta_trick=self.beta_trick, eigenvalue=self.eigenvalue,
+        )  # fmt: skip
+        return (yield from references.first_exchange(hub, scale, fed, key)), ()
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """One compressed exchange, and at times one in full."""
@@ -53,7 +74,10 @@ class EGVFLErrorFeedback(references.Referenced):
         products = hub.anchored + replies.map(lambda part: restore(part, hub.price)).sum()
         slack, price = references.whole(hub, fed, half, products)
         after = hub._replace(slack=slack, price=price, error=error)
-        hub = yield from references.refreshed(self, hub, after, fed, references.toss(key, p))
+        coin = references.toss(key, p)
+        hub = yield from references.refreshed(
+            self.refresh_references, hub, after, fed, coin, self.reference
+        )
         return hub, ()
 
     def move(self, client: ReferenceParty, message: Any, f: Any, key: Array, /) -> tuple:
@@ -69,6 +93,20 @@ class EGVFLErrorFeedback(references.Referenced):
             share=share, before=client.share, error=error, count=client.count + 1
         )
         return moved, reply
+
+    def refresh_references(
+        self, client: ReferenceParty, price: Array, f: Any, key: Array, /
+    ) -> tuple[ReferenceParty, Array]:
+        """Move the references; answers with the product of the party's new one."""
+        return references.moved_references(client, price, f, self.reference)
+
+    def model(self, hub: ReferenceHub, fed: Any, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        return hub.slack / hub.scale.beta
+
+    def deployed(self, model: Array, client: ReferenceParty, f: Any, /) -> Array:
+        """The party's share of the model."""
+        return client.share
 
     def _chance(self, like: Array) -> Array:
         return self.compressor.portion(like) if self.refresh is None else self.refresh

@@ -13,7 +13,7 @@ p defaults to m/n. Differs from the paper: there one party answers, with the fac
 listing also has grad r_i inside A_i'[.], where not even the sizes fit.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from fedloom.algorithms.vertical.references import ReferenceHub, ReferenceParty
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone, uniform
 from fedloom.parameters import at_least, param
-from fedloom.protocol import Replies, Round, algorithm, ask
+from fedloom.protocol import Algorithm, Replies, Round, algorithm, ask
 
 Array = Any
 
@@ -34,8 +34,10 @@ def estimate(replies: Replies, n: int) -> Array:
 
 
 @algorithm
-class EGVFLPartial(references.Referenced):
+class EGVFLPartial(Algorithm):
     """Extragradient steps with products of a few parties."""
+
+    takes: ClassVar[str] = "vertical"
 
     cohort: int | None = param(
         at_least(1).or_none("everyone"), "parties that answer in an iteration", default=1
@@ -45,6 +47,27 @@ class EGVFLPartial(references.Referenced):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
+
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
+    begin = staticmethod(references.begin)
+
+    def init_hub(self, fed: Any, key: Array, /) -> ReferenceHub:
+        """Zero slack, price and reference."""
+        return references.first_hub(fed, self.step)
+
+    def init_client(self, f: Any, key: Array, /) -> ReferenceParty:
+        """A zero share and reference."""
+        return references.first_party(f, self.step)
+
+    def opening(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
+        """The step size, where it is left to theory; then the first exchange in full."""
+        scale = yield from scaling.find_scale(
+            fed, key, lambda c: self._theory(c, hub.price),
+            step=self.step, beta_trick=self.beta_trick, eigenvalue=self.eigenvalue,
+        )  # fmt: skip
+        return (yield from references.first_exchange(hub, scale, fed, key)), ()
 
     def round(self, hub: ReferenceHub, fed: Any, key: Array, /) -> Round:
         """The price to all, products from a few, and at times an exchange in full."""
@@ -57,7 +80,10 @@ class EGVFLPartial(references.Referenced):
         products = hub.anchored + estimate(differences, fed.n)
         slack, price = references.whole(hub, fed, half, products)
         after = hub._replace(slack=slack, price=price)
-        hub = yield from references.refreshed(self, hub, after, fed, references.toss(tossed, p))
+        coin = references.toss(tossed, p)
+        hub = yield from references.refreshed(
+            self.refresh_references, hub, after, fed, coin, self.reference
+        )
         return hub, ()
 
     def move(self, client: ReferenceParty, message: tuple, f: Any, key: Array, /) -> tuple:
@@ -70,6 +96,20 @@ class EGVFLPartial(references.Referenced):
     def report(self, client: ReferenceParty, nothing: tuple, f: Any, key: Array, /) -> tuple:
         """Answer with A_i(xh_i - w_i)."""
         return client, client.scale.beta * f.forward(client.half - client.reference)
+
+    def refresh_references(
+        self, client: ReferenceParty, price: Array, f: Any, key: Array, /
+    ) -> tuple[ReferenceParty, Array]:
+        """Move the references; answers with the product of the party's new one."""
+        return references.moved_references(client, price, f, self.reference)
+
+    def model(self, hub: ReferenceHub, fed: Any, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        return hub.slack / hub.scale.beta
+
+    def deployed(self, model: Array, client: ReferenceParty, f: Any, /) -> Array:
+        """The party's share of the model."""
+        return client.share
 
     def _chance(self, n: int) -> Array:
         if self.refresh is not None:

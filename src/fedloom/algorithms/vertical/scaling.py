@@ -7,19 +7,23 @@ is bounded by the sum of the parties' own eigenvalues (Lemma D.13), which takes 
 The beta-trick replaces A by beta A and l(z) by l(z / beta): the same problem, for which
 beta = L_l^(1/3) / Lm^(1/6) makes the smoothness of both halves equal and the step larger.
 
-A method that uses this is `Scaled`, has the fields `step`, `beta_trick` and `eigenvalue` as far as
-it needs them, and keeps a `Scale` in the states of hub and parties.
+A method that uses this has the fields `step`, `beta_trick` and `eigenvalue` as far as it needs
+them, keeps a `Scale` in the states of hub and parties, and lets its parties answer the opening:
+
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.cohorts import everyone
 from fedloom.parameters import flag, one_of, param, positive
-from fedloom.protocol import Algorithm, Ask, Replies, ask
+from fedloom.protocol import Ask, Replies, ask
 
 Array = Any
 EXCHANGES = 12  # of the power iteration; the largest eigenvalue is then exact to several digits
@@ -69,10 +73,9 @@ def eigenvalue_param() -> Any:
     )
 
 
-def given(method: Any, dtype: Any) -> Scale:
-    """The scale before the opening: the user's own step."""
-    step = 0.0 if method.step is None else method.step
-    return Scale(jnp.asarray(step, dtype), jnp.ones((), dtype))
+def given(step: float | None, dtype: Any) -> Scale:
+    """The scale before the opening: the user's own step, or 0 where theory shall find one."""
+    return Scale(jnp.asarray(0.0 if step is None else step, dtype), jnp.ones((), dtype))
 
 
 def balanced(constants: Constants) -> Array:
@@ -81,21 +84,27 @@ def balanced(constants: Constants) -> Array:
 
 
 def find_scale(
-    method: Any, fed: Any, key: Array, theory: Theory, trick: Theory = balanced
+    fed: Any,
+    key: Array,
+    theory: Theory,
+    *,
+    step: float | None,
+    beta_trick: bool = False,
+    eigenvalue: str = "power",
+    trick: Theory = balanced,
 ) -> Generator[Ask, Replies, Scale]:
     """The scale that hub and parties shall use; asks for nothing where the user's step is enough.
 
     `theory` gives the step for the constants of the scaled problem, `trick` the beta.
     """
     dtype = fed.spec.dtype
-    beta_trick = getattr(method, "beta_trick", False)
-    if method.step is not None and not beta_trick:
-        return given(method, dtype)
-    constants = yield from find_constants(method, fed, key)
+    if step is not None and not beta_trick:
+        return given(step, dtype)
+    constants = yield from find_constants(fed, key, eigenvalue)
     beta = trick(constants) if beta_trick else jnp.ones((), dtype)
-    step = theory(scaled(constants, beta)) if method.step is None else method.step
-    scale = Scale(jnp.asarray(step, dtype), jnp.asarray(beta, dtype))
-    yield ask(method.settle, scale, to=everyone(fed.n))
+    found = theory(scaled(constants, beta)) if step is None else step
+    scale = Scale(jnp.asarray(found, dtype), jnp.asarray(beta, dtype))
+    yield ask(settle, scale, to=everyone(fed.n))
     return scale
 
 
@@ -106,17 +115,17 @@ def scaled(constants: Constants, beta: Array) -> Constants:
     return Constants(square * joint, square * largest, square * total, loss / square, ridge, n)
 
 
-def find_constants(method: Any, fed: Any, key: Array) -> Generator[Ask, Replies, Constants]:
-    """The constants of the problem as it stands."""
-    own = yield ask(method.gauge, (), to=everyone(fed.n))
+def find_constants(fed: Any, key: Array, eigenvalue: str) -> Generator[Ask, Replies, Constants]:
+    """The constants of the problem as it stands; `eigenvalue` says how lam_max(A'A) is found."""
+    own = yield ask(gauge, (), to=everyone(fed.n))
     joint = total = own.sum()
-    if method.eigenvalue == "power":
-        joint = yield from _largest_eigenvalue(method, fed, key)
+    if eigenvalue == "power":
+        joint = yield from _largest_eigenvalue(fed, key)
     smoothness = jnp.asarray(fed.loss.smoothness, fed.spec.dtype)
     return Constants(joint, own.value.max(), total, smoothness, fed.problem.l2, fed.n)
 
 
-def _largest_eigenvalue(method: Any, fed: Any, key: Array) -> Generator[Ask, Replies, Array]:
+def _largest_eigenvalue(fed: Any, key: Array) -> Generator[Ask, Replies, Array]:
     """Lanczos' method on A A', with all vectors kept orthogonal."""
     rows = fed.labels.shape[0]
     u = jax.random.normal(key, (rows,), fed.spec.dtype)
@@ -125,7 +134,7 @@ def _largest_eigenvalue(method: Any, fed: Any, key: Array) -> Generator[Ask, Rep
     for _ in range(min(EXCHANGES, rows)):
         norm = jnp.linalg.norm(u)
         basis.append(u / jnp.where(norm > 0, norm, 1))
-        products = yield ask(method.correlate, basis[-1], to=everyone(fed.n))
+        products = yield ask(correlate, basis[-1], to=everyone(fed.n))
         images.append(products.sum())
         u = images[-1]
         for _ in range(2):  # twice is enough
@@ -136,19 +145,16 @@ def _largest_eigenvalue(method: Any, fed: Any, key: Array) -> Generator[Ask, Rep
     return values[-1]
 
 
-class Scaled(Algorithm):
-    """The base of methods whose steps are scaled: what a party answers in the opening."""
+def gauge(party: Any, nothing: tuple, f: Any, key: Array, /) -> tuple[Any, Array]:
+    """A party answers with lam_max(A_i'A_i), which it finds by itself."""
+    return party, f.largest_eigenvalue(key)
 
-    takes: ClassVar[str] = "vertical"
 
-    def correlate(self, client: Any, u: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
-        """Answer with A_i A_i'u."""
-        return client, f.block.forward(f.block.adjoint(u))
+def correlate(party: Any, u: Array, f: Any, key: Array, /) -> tuple[Any, Array]:
+    """A party answers with A_i A_i'u, its part of a step of the power iteration."""
+    return party, f.block.forward(f.block.adjoint(u))
 
-    def gauge(self, client: Any, nothing: tuple, f: Any, key: Array, /) -> tuple[Any, Array]:
-        """Answer with lam_max(A_i'A_i), found at the party."""
-        return client, f.largest_eigenvalue(key)
 
-    def settle(self, client: Any, scale: Scale, f: Any, key: Array, /) -> tuple[Any, tuple]:
-        """Keep the scale."""
-        return client._replace(scale=scale), ()
+def settle(party: Any, scale: Scale, f: Any, key: Array, /) -> tuple[Any, tuple]:
+    """A party keeps the scale that the hub found."""
+    return party._replace(scale=scale), ()
