@@ -31,7 +31,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from fedloom.algorithms.minimax.inner import Solver
 from fedloom.algorithms.minimax.point import (
-    Point,
+    PrimalDual,
     attendance_param,
     check_participation,
     taking_part,
@@ -58,7 +58,7 @@ class FFMDRClient(NamedTuple):
     dual: Array
 
 
-class Moved(NamedTuple):
+class FFMDRReply(NamedTuple):
     """How a client's reflected point changed, and what that cost."""
 
     change: Any
@@ -101,7 +101,7 @@ class FFMDR(Algorithm):
 
     def opening(self, hub: FFMDRHub, fed: Any, key: Array, /) -> Round:
         """Everyone learns the common start."""
-        yield ask(self.begin, Point(hub.mean, fed.init_dual(key)), to=everyone(fed.n))
+        yield ask(self.begin, PrimalDual(hub.mean, fed.init_dual(key)), to=everyone(fed.n))
         return hub, ()
 
     def round(self, hub: FFMDRHub, fed: Any, key: Array, /) -> Round:
@@ -112,20 +112,20 @@ class FFMDR(Algorithm):
         return FFMDRHub(mean), Effort(replies.scatter(fed.n).iterations)
 
     def begin(
-        self, client: FFMDRClient, start: Point, f: Any, key: Array, /
+        self, client: FFMDRClient, start: PrimalDual, f: Any, key: Array, /
     ) -> tuple[FFMDRClient, tuple[()]]:
         """Centre and point at the common start."""
         return FFMDRClient(start.x, start.x, start.y), ()
 
     def move(
         self, client: FFMDRClient, model: Array, f: Any, key: Array, /
-    ) -> tuple[FFMDRClient, Moved]:
+    ) -> tuple[FFMDRClient, FFMDRReply]:
         """A new centre, the saddle near it, and the change of the reflected point."""
         centre = client.centre + model - client.point
-        r = Resolvent(f, Point(centre, client.dual), Point(1 / self.beta, 0.0))
-        (w, y), iterations = self.solver.solve(r, Point(client.point, client.dual), key)
+        r = Resolvent(f, PrimalDual(centre, client.dual), PrimalDual(1 / self.beta, 0.0))
+        (w, y), iterations = self.solver.solve(r, PrimalDual(client.point, client.dual), key)
         change = 2 * (w - client.point) - (centre - client.centre)
-        return FFMDRClient(centre, w, y), Moved(change, iterations)
+        return FFMDRClient(centre, w, y), FFMDRReply(change, iterations)
 
     def model(self, hub: FFMDRHub, fed: Any, /) -> Array:
         """The proximal map of the mean."""

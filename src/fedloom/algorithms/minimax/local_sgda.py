@@ -20,7 +20,7 @@ not in the papers.
 from typing import Any, ClassVar
 
 from fedloom.algorithms.minimax.point import (
-    Point,
+    PrimalDual,
     descend_ascend,
     first_point,
     minus,
@@ -48,18 +48,20 @@ class LocalSGDA(Algorithm):
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> Point:
+    def init_hub(self, fed: Any, key: Array, /) -> PrimalDual:
         """A fresh point."""
         return first_point(fed, key)
 
-    def round(self, hub: Point, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: PrimalDual, fed: Any, key: Array, /) -> Round:
         """Local steps at a cohort, then the mean."""
         changes = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
         x, y = plus(hub, changes.estimate(fed.weights))
         elapsed = changes.cohort.any() * self.lr * self.local_steps
-        return Point(settled(fed, x, elapsed, self.regularise), y), ()
+        return PrimalDual(settled(fed, x, elapsed, self.regularise), y), ()
 
-    def train(self, client: tuple[()], start: Point, f: Any, key: Array, /) -> tuple[Any, Point]:
+    def train(
+        self, client: tuple[()], start: PrimalDual, f: Any, key: Array, /
+    ) -> tuple[Any, PrimalDual]:
         """Tau simultaneous steps; the reply is the change of both blocks."""
         end = descend_ascend(
             f, start, key, lr=self.lr, dual_lr=self.dual_lr, steps=self.local_steps,
@@ -67,6 +69,6 @@ class LocalSGDA(Algorithm):
         )  # fmt: skip
         return client, minus(end, start)
 
-    def model(self, hub: Point, fed: Any, /) -> Array:
+    def model(self, hub: PrimalDual, fed: Any, /) -> Array:
         """The primal block."""
         return hub.x

@@ -18,16 +18,20 @@ clients add subgradients (regularise).
 
 from typing import Any, ClassVar
 
-from fedloom.algorithms.minimax.point import Point, regularise_param
-from fedloom.algorithms.minimax.snapshot import (
-    SnapshotHub,
-    Work,
-    first_snapshot,
-    snapshot_round,
-    train_against,
+import jax.numpy as jnp
+
+from fedloom.algorithms.minimax.point import (
+    PrimalDual,
+    descend_ascend,
+    minus,
+    plus,
+    regularise_param,
+    settled,
 )
+from fedloom.algorithms.minimax.snapshot import SnapshotHub, SnapshotMessage, first_snapshot
+from fedloom.cohorts import everyone
 from fedloom.parameters import at_least, param, positive
-from fedloom.protocol import Algorithm, Round, algorithm
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
 
@@ -51,11 +55,25 @@ class LocalSGDAPlus(Algorithm):
 
     def round(self, hub: SnapshotHub, fed: Any, key: Array, /) -> Round:
         """Local steps of everyone, then the mean, at times a new snapshot."""
-        return (yield from snapshot_round(self, self.train, hub, fed, 1.0, 1.0))
+        message = SnapshotMessage(hub.point, hub.snapshot)
+        changes = yield ask(self.train, message, to=everyone(fed.n))
+        x, y = plus(hub.point, changes.estimate(fed.weights))
+        elapsed = changes.cohort.any() * self.lr * self.local_steps
+        x = settled(fed, x, elapsed, self.regularise)
+        rounds = hub.rounds + 1
+        snapshot = jnp.where(rounds % self.snapshot_every == 0, x, hub.snapshot)
+        return SnapshotHub(PrimalDual(x, y), snapshot, rounds), ()
 
-    def train(self, client: tuple[()], work: Work, f: Any, key: Array, /) -> tuple[Any, Point]:
-        """Local steps against the snapshot."""
-        return client, train_against(self, work, f, key)
+    def train(
+        self, client: tuple[()], message: SnapshotMessage, f: Any, key: Array, /
+    ) -> tuple[Any, PrimalDual]:
+        """Tau steps, those in y against the snapshot; the reply is the change of both blocks."""
+        start, snapshot = message
+        end = descend_ascend(
+            f, start, key, lr=self.lr, dual_lr=self.dual_lr, steps=self.local_steps,
+            regularise=self.regularise, frozen=snapshot,
+        )  # fmt: skip
+        return client, minus(end, start)
 
     def model(self, hub: SnapshotHub, fed: Any, /) -> Array:
         """The primal block."""

@@ -15,26 +15,26 @@ from fedloom.saddle_objective import SaddleObjective
 Array = Any
 
 
-class Point(NamedTuple):
+class PrimalDual(NamedTuple):
     """A primal and a dual vector, or a change of both."""
 
     x: Array
     y: Array
 
 
-def minus(one: Point, other: Point) -> Point:
+def minus(one: PrimalDual, other: PrimalDual) -> PrimalDual:
     """How the second point must change to become the first."""
     return jax.tree.map(jnp.subtract, one, other)
 
 
-def plus(point: Point, change: Point, scale: Array | float = 1.0) -> Point:
+def plus(point: PrimalDual, change: PrimalDual, scale: Array | float = 1.0) -> PrimalDual:
     """The point moved by a multiple of a change."""
     return jax.tree.map(lambda p, c: p + scale * c, point, change)
 
 
-def first_point(fed: Any, key: Array) -> Point:
+def first_point(fed: Any, key: Array) -> PrimalDual:
     """A fresh model and a fresh dual."""
-    return Point(fed.init_model(key), fed.init_dual(key))
+    return PrimalDual(fed.init_model(key), fed.init_dual(key))
 
 
 def regularise_param() -> Any:
@@ -44,15 +44,15 @@ def regularise_param() -> Any:
 
 
 def slopes(
-    f: SaddleObjective, point: Point, key: Array, regularise: str, frozen: Array | None = None
-) -> Point:
+    f: SaddleObjective, point: PrimalDual, key: Array, regularise: str, frozen: Array | None = None
+) -> PrimalDual:
     """Stochastic gradients at a point; that in y may be taken at a frozen x, on the same batch."""
     gx, gy = f.grads(*point, key)
     if frozen is not None:
         gy = f.grads(frozen, point.y, key)[1]
     if regularise == "subgradient":
         gx = gx + f.subgradient(point.x)
-    return Point(gx, gy)
+    return PrimalDual(gx, gy)
 
 
 def settled(fed: Any, x: Array, step: Array, regularise: str) -> Array:
@@ -62,7 +62,7 @@ def settled(fed: Any, x: Array, step: Array, regularise: str) -> Array:
 
 def descend_ascend(
     f: SaddleObjective,
-    start: Point,
+    start: PrimalDual,
     key: Array,
     *,
     lr: Array,
@@ -70,12 +70,12 @@ def descend_ascend(
     steps: Array | int,
     regularise: str,
     frozen: Array | None = None,
-) -> Point:
+) -> PrimalDual:
     """Simultaneous steps, down in x and up in y, both gradients at the old point."""
 
-    def step(point: Point, key: Array) -> Point:
+    def step(point: PrimalDual, key: Array) -> PrimalDual:
         slope = slopes(f, point, key, regularise, frozen)
-        return Point(point.x - lr * slope.x, point.y + dual_lr * slope.y)
+        return PrimalDual(point.x - lr * slope.x, point.y + dual_lr * slope.y)
 
     return repeat(step, start, key, steps)
 

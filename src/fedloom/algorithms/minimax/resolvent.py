@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from fedloom import draws
-from fedloom.algorithms.minimax.point import Point, minus
+from fedloom.algorithms.minimax.point import PrimalDual, minus
 from fedloom.saddle_objective import SaddleObjective
 
 Array = Any
@@ -30,18 +30,18 @@ class Resolvent(NamedTuple):
     """The saddle function r of one client in one round."""
 
     f: SaddleObjective
-    centre: Point  # x and eta
-    pull: Point  # 1/beta on each block that is held to its centre, else 0
+    centre: PrimalDual  # x and eta
+    pull: PrimalDual  # 1/beta on each block that is held to its centre, else 0
 
-    def operator(self, v: Point, key: Array) -> Point:
+    def operator(self, v: PrimalDual, key: Array) -> PrimalDual:
         """T on a batch."""
         return self._with_pull(v, self.f.grads(*v, key))
 
-    def full_operator(self, v: Point) -> Point:
+    def full_operator(self, v: PrimalDual) -> PrimalDual:
         """T over all rows."""
         return self._with_pull(v, self.f.full_grads(*v))
 
-    def row_operators(self, v: Point, places: Array) -> Point:
+    def row_operators(self, v: PrimalDual, places: Array) -> PrimalDual:
         """T of single rows, one after the other."""
         return self._with_pull(v, self.f.row_grads(*v, places))
 
@@ -55,7 +55,7 @@ class Resolvent(NamedTuple):
         """The modulus in y."""
         return self.pull.y + self.f.problem.strong_concavity
 
-    def solved(self, v: Point, start: Point, accuracy: Array) -> Array:
+    def solved(self, v: PrimalDual, start: PrimalDual, accuracy: Array) -> Array:
         """Whether v is close enough to the saddle, measured by the way from `start`."""
         slope = self.full_operator(v)
         modulus = jnp.maximum(jnp.minimum(self.convexity, self.concavity), 0)
@@ -69,26 +69,28 @@ class Resolvent(NamedTuple):
         floor = _ROUNDING * jnp.finfo(v.x.dtype).eps
         return close | (size <= floor**2 * (1 + _square(terms)))
 
-    def _with_pull(self, v: Point, grads: tuple[Array, Array]) -> Point:
-        pulled = Point(*(k * (p - c) for k, p, c in zip(self.pull, v, self.centre, strict=True)))
-        return Point(grads[0] + pulled.x, pulled.y - grads[1])
+    def _with_pull(self, v: PrimalDual, grads: tuple[Array, Array]) -> PrimalDual:
+        pulled = PrimalDual(
+            *(k * (p - c) for k, p, c in zip(self.pull, v, self.centre, strict=True))
+        )
+        return PrimalDual(grads[0] + pulled.x, pulled.y - grads[1])
 
 
 class Solved(NamedTuple):
     """A local solution, and how many steps of the solver it took."""
 
-    point: Point
+    point: PrimalDual
     iterations: Array
 
 
 def by_epochs(
     r: Resolvent,
     begin: Any,
-    start: Point,
+    start: PrimalDual,
     key: Array,
     *,
     epoch: Callable[[Any, Array], Any],
-    point: Callable[[Any], Point],
+    point: Callable[[Any], PrimalDual],
     most: int,
     accuracy: Array | None,
 ) -> Solved:
@@ -111,5 +113,5 @@ def by_epochs(
     return Solved(point(state), done * jnp.asarray(r.f.batches, jnp.int32))
 
 
-def _square(point: Point) -> Array:
+def _square(point: PrimalDual) -> Array:
     return point.x @ point.x + point.y @ point.y
