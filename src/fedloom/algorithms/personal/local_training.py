@@ -8,21 +8,17 @@ models. Messages are empty, and the hub's model stays as it began. With a cohort
 Differs from the paper (any that compares with it) in that steps are counted in rounds.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from fedloom.algorithms.personal.quantisation import Point, decay_param, descend, passes, start
+import jax.numpy as jnp
+
+from fedloom.algorithms.personal.own_models import IdleHub, OwnModel, decay_param, passes
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 
 Array = Any
-
-
-class LocalHub(NamedTuple):
-    """A model that nobody trains, for those who ask the hub for one."""
-
-    model: Array
 
 
 @algorithm
@@ -36,30 +32,31 @@ class LocalTraining(Algorithm):
     cohort: int | None = cohort_param()
     decay: float = decay_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> LocalHub:
+    def init_hub(self, fed: Any, key: Array, /) -> IdleHub:
         """A fresh model."""
-        return LocalHub(fed.init_model(key))
+        return IdleHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> Point:
+    def init_client(self, f: Any, key: Array, /) -> OwnModel:
         """A fresh model of the client's own."""
-        return start(None, f, f.own.init(key))
+        return OwnModel(f.own.init(key), jnp.zeros((), jnp.int32))
 
-    def round(self, hub: LocalHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: IdleHub, fed: Any, key: Array, /) -> Round:
         """A cohort trains."""
         yield ask(self.train, (), to=uniform(key, fed.n, self.cohort))
         return hub, ()
 
     def train(
-        self, client: Point, message: tuple[()], f: Any, key: Array, /
-    ) -> tuple[Point, tuple[()]]:
+        self, client: OwnModel, message: tuple[()], f: Any, key: Array, /
+    ) -> tuple[OwnModel, tuple[()]]:
         """K steps on the client's own model."""
 
-        def step(point: Point, key: Array) -> Point:
-            lr = self.lr * self.decay ** passes(point, f)
-            return descend(None, f, point, lambda x: f.own.grad(x, key), lr)
+        def step(own: OwnModel, key: Array) -> OwnModel:
+            x, steps = own
+            lr = self.lr * self.decay ** passes(steps, f)
+            return OwnModel(x - lr * f.own.grad(x, key), steps + 1)
 
         return repeat(step, client, key, steps_of(self.local_steps, f)), ()
 
-    def deployed(self, model: Array, client: Point, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: OwnModel, f: Any, /) -> Array:
         """The client's own model."""
         return client.model

@@ -22,12 +22,10 @@ from typing import Any, ClassVar, NamedTuple
 import optax
 
 from fedloom.algorithms.personal import quantisation
-from fedloom.algorithms.personal.local_training import LocalHub
+from fedloom.algorithms.personal.own_models import IdleHub, decay_param, passes
 from fedloom.algorithms.personal.quantisation import (
-    Point,
     Quantisation,
-    decay_param,
-    passes,
+    QuantisedModel,
     quantise_param,
     quantised,
 )
@@ -39,10 +37,10 @@ from fedloom.protocol import Algorithm, Round, algorithm, ask
 Array = Any
 
 
-class QuantizedClient(NamedTuple):
+class QuantisedClient(NamedTuple):
     """The client's own model with its centres, and what the optimiser remembers."""
 
-    point: Point
+    point: QuantisedModel
     memory: Any
 
 
@@ -59,26 +57,26 @@ class QuantizedTraining(Algorithm):
     optimiser: str = param(one_of("sgd", "adam"), "what makes the direction", default="sgd")
     decay: float = decay_param()
 
-    def init_hub(self, fed: Any, key: Array, /) -> LocalHub:
+    def init_hub(self, fed: Any, key: Array, /) -> IdleHub:
         """A fresh model."""
-        return LocalHub(fed.init_model(key))
+        return IdleHub(fed.init_model(key))
 
-    def init_client(self, f: Any, key: Array, /) -> QuantizedClient:
+    def init_client(self, f: Any, key: Array, /) -> QuantisedClient:
         """A fresh model of the client's own, with centres that suit it."""
         point = quantisation.start(self.quantise, f, f.own.init(key))
-        return QuantizedClient(point, self._rule().init(point.model))
+        return QuantisedClient(point, self._rule().init(point.model))
 
-    def round(self, hub: LocalHub, fed: Any, key: Array, /) -> Round:
+    def round(self, hub: IdleHub, fed: Any, key: Array, /) -> Round:
         """A cohort trains."""
         yield ask(self.train, (), to=uniform(key, fed.n, self.cohort))
         return hub, ()
 
     def train(
-        self, client: QuantizedClient, message: tuple[()], f: Any, key: Array, /
-    ) -> tuple[QuantizedClient, tuple[()]]:
+        self, client: QuantisedClient, message: tuple[()], f: Any, key: Array, /
+    ) -> tuple[QuantisedClient, tuple[()]]:
         """K steps on the client's own model and its centres."""
 
-        def step(client: QuantizedClient, key: Array) -> QuantizedClient:
+        def step(client: QuantisedClient, key: Array) -> QuantisedClient:
             batch = f.draw(key)
 
             def slope(x: Array) -> Array:
@@ -87,13 +85,13 @@ class QuantizedTraining(Algorithm):
             point = quantisation.freeze(self.quantise, f, client.point)
             gradient = quantisation.gradient(self.quantise, f, point, slope)
             direction, memory = self._rule().update(gradient, client.memory)
-            lr = self.lr * self.decay ** passes(point, f)
+            lr = self.lr * self.decay ** passes(point.steps, f)
             moved = quantisation.move(self.quantise, f, point, slope, direction, lr)
-            return QuantizedClient(moved, memory)
+            return QuantisedClient(moved, memory)
 
         return repeat(step, client, key, steps_of(self.local_steps, f)), ()
 
-    def deployed(self, model: Array, client: QuantizedClient, f: Any, /) -> Array:
+    def deployed(self, model: Array, client: QuantisedClient, f: Any, /) -> Array:
         """The client's quantised model."""
         return quantised(self.quantise, f, client.point)
 
