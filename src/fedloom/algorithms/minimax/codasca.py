@@ -113,7 +113,7 @@ class CODASCA(Algorithm):
         return CodascaHub(point, zero, point.x, zero.x, jnp.zeros((), jnp.int32))
 
     def init_client(self, f: Any, key: Array, /) -> CodascaClient:
-        """Zero control."""
+        """Zero control, so that the mean over clients is the hub's."""
         return CodascaClient(PrimalDual(f.zeros(), f.zeros_dual()))
 
     def round(self, hub: CodascaHub, fed: Any, key: Array, /) -> Round:
@@ -152,7 +152,7 @@ class CODASCA(Algorithm):
         return CodascaClient(control), changes
 
     def model(self, hub: CodascaHub, fed: Any, /) -> Array:
-        """The primal block."""
+        """The primal block x; the dual is of use in training only."""
         return hub.point.x
 
     def _rate(self, hub: CodascaHub) -> Array:

@@ -114,5 +114,5 @@ class FedNormSGDA(Algorithm):
         return client, PrimalDual(x, y)
 
     def model(self, hub: FedNormHub, fed: Any, /) -> Array:
-        """The primal block."""
+        """The primal block x; the dual is of use in training only."""
         return hub.point.x

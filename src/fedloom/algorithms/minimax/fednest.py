@@ -64,11 +64,11 @@ class FedNest(Algorithm):
     regularise: str = regularise_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> PrimalDual:
-        """A fresh point."""
+        """A fresh model and a fresh dual."""
         return first_point(fed, key)
 
     def init_client(self, f: Any, key: Array, /) -> FedNestClient:
-        """Nothing yet."""
+        """Zeros: the common point comes before every use of it."""
         return FedNestClient(PrimalDual(f.zeros(), f.zeros_dual()))
 
     def round(self, hub: PrimalDual, fed: Any, key: Array, /) -> Round:
@@ -126,5 +126,5 @@ class FedNest(Algorithm):
         return client, repeat(step, x, key, self.local_steps) - x
 
     def model(self, hub: PrimalDual, fed: Any, /) -> Array:
-        """The primal block."""
+        """The primal block x; the dual is of use in training only."""
         return hub.x

@@ -96,7 +96,7 @@ class FFMDR(Algorithm):
         return FFMDRHub(fed.init_model(key))
 
     def init_client(self, f: Any, key: Array, /) -> FFMDRClient:
-        """Nothing yet."""
+        """Zeros, which the opening replaces by the common start."""
         return FFMDRClient(f.zeros(), f.zeros(), f.zeros_dual())
 
     def opening(self, hub: FFMDRHub, fed: Any, key: Array, /) -> Round:

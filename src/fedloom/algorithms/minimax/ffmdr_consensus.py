@@ -76,7 +76,7 @@ class FFMDRConsensus(Algorithm):
         return ConsensusHub(first_point(fed, key))
 
     def init_client(self, f: Any, key: Array, /) -> ConsensusClient:
-        """Nothing yet."""
+        """Zeros, which the opening replaces by the common start."""
         nothing = PrimalDual(f.zeros(), f.zeros_dual())
         return ConsensusClient(nothing, nothing)
 

@@ -49,7 +49,7 @@ class LocalSGDA(Algorithm):
     regularise: str = regularise_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> PrimalDual:
-        """A fresh point."""
+        """A fresh model and a fresh dual."""
         return first_point(fed, key)
 
     def round(self, hub: PrimalDual, fed: Any, key: Array, /) -> Round:
@@ -70,5 +70,5 @@ class LocalSGDA(Algorithm):
         return client, minus(end, start)
 
     def model(self, hub: PrimalDual, fed: Any, /) -> Array:
-        """The primal block."""
+        """The primal block x; the dual is of use in training only."""
         return hub.x

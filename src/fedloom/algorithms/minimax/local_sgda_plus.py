@@ -50,7 +50,7 @@ class LocalSGDAPlus(Algorithm):
     regularise: str = regularise_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> SnapshotHub:
-        """A fresh point."""
+        """A fresh point, whose model is the first snapshot."""
         return first_snapshot(fed, key)
 
     def round(self, hub: SnapshotHub, fed: Any, key: Array, /) -> Round:
@@ -76,5 +76,5 @@ class LocalSGDAPlus(Algorithm):
         return client, minus(end, start)
 
     def model(self, hub: SnapshotHub, fed: Any, /) -> Array:
-        """The primal block."""
+        """The primal block x; the dual is of use in training only."""
         return hub.point.x

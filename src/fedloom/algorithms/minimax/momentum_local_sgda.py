@@ -85,5 +85,5 @@ class MomentumLocalSGDA(Algorithm):
         return client, moving.change(step, start, key, self.local_steps)
 
     def model(self, hub: Moving, fed: Any, /) -> Array:
-        """The primal block."""
+        """The primal block x; the dual is of use in training only."""
         return hub.point.x

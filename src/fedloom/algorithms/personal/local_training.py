@@ -33,7 +33,7 @@ class LocalTraining(Algorithm):
     decay: float = decay_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> IdleHub:
-        """A fresh model."""
+        """A fresh model, which stays as it is."""
         return IdleHub(fed.init_model(key))
 
     def init_client(self, f: Any, key: Array, /) -> OwnModel:
@@ -41,7 +41,7 @@ class LocalTraining(Algorithm):
         return OwnModel(f.own.init(key), jnp.zeros((), jnp.int32))
 
     def round(self, hub: IdleHub, fed: Any, key: Array, /) -> Round:
-        """A cohort trains."""
+        """A cohort takes K steps each; nothing comes back, and the hub stays as it is."""
         yield ask(self.train, (), to=uniform(key, fed.n, self.cohort))
         return hub, ()
 

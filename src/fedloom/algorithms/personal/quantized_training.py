@@ -14,7 +14,8 @@ With Adam, the direction in the step of x is Adam's. Messages are empty, and the
 as it began. With a cohort, the others wait.
 
 Differs from the paper: in the sign of the centres' proximal map (`quantisation.py` says why, and
-how to have it as released), and in that steps are counted in rounds.
+how to have it as released), and in that steps are counted in rounds. The method's name is spelled
+as the paper spells it.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -58,7 +59,7 @@ class QuantizedTraining(Algorithm):
     decay: float = decay_param()
 
     def init_hub(self, fed: Any, key: Array, /) -> IdleHub:
-        """A fresh model."""
+        """A fresh model, which stays as it is."""
         return IdleHub(fed.init_model(key))
 
     def init_client(self, f: Any, key: Array, /) -> QuantisedClient:
@@ -67,7 +68,7 @@ class QuantizedTraining(Algorithm):
         return QuantisedClient(point, self._rule().init(point.model))
 
     def round(self, hub: IdleHub, fed: Any, key: Array, /) -> Round:
-        """A cohort trains."""
+        """A cohort takes K steps each; nothing comes back, and the hub stays as it is."""
         yield ask(self.train, (), to=uniform(key, fed.n, self.cohort))
         return hub, ()
 

@@ -90,10 +90,12 @@ class QuPeD(Algorithm):
         """K steps on x, c and w; the reply is the change of the common model."""
 
         def own_slope(w: Array, batch: Any) -> Slope:
+            """(1 - lp) f_i'(x) + lp KD'_x(x, w), as a function of x."""
             teacher = f.outputs(w, batch)
             return lambda x: f.own.learn(x, batch, self.guidance, teacher)
 
         def common_slope(w: Array, models: list[Array], batch: Any) -> Array:
+            """KD'_w(x, w) + KD'_w(Q_c(x), w)."""
             students = [f.own.outputs(x, batch) for x in models]
             return f.teach(w, batch, students)
 

@@ -82,9 +82,11 @@ class QuPeL(Algorithm):
         """K steps on x, c and w; the reply is the change of the common model."""
 
         def own_slope(w: Array, batch: Any) -> Slope:
+            """f_i'(x) + lp (x - w), as a function of x."""
             return lambda x: f.own.grad_on(x, batch) + self.closeness * (x - w)
 
         def common_slope(w: Array, models: list[Array], batch: Any) -> Array:
+            """(w - x) + (w - Q_c(x))."""
             return sum(w - x for x in models)
 
         steps = steps_of(self.local_steps, f)

@@ -34,7 +34,7 @@ class SlacksHub(NamedTuple):
     scale: Scale
 
 
-class Triple(NamedTuple):
+class SlacksPoint(NamedTuple):
     """A party's share x_i, slack z_i and price y_i."""
 
     share: Array
@@ -45,8 +45,8 @@ class Triple(NamedTuple):
 class SlacksParty(NamedTuple):
     """A party's point, its half-point, and the step."""
 
-    now: Triple
-    half: Triple
+    now: SlacksPoint
+    half: SlacksPoint
     scale: Scale
     average: Average | tuple
 
@@ -84,7 +84,7 @@ class EGVFLSlacks(Algorithm):
         """A zero share, slack and price."""
         share, _, scale, average = saddle.first_party(f, key, self.step, self.iterate)
         slack = 0 * f.forward(share)
-        point = Triple(share, slack, slack)
+        point = SlacksPoint(share, slack, slack)
         return SlacksParty(point, point, scale, average)
 
     def opening(self, hub: SlacksHub, fed: Any, key: Array, /) -> Round:
@@ -113,10 +113,10 @@ class EGVFLSlacks(Algorithm):
         average = saddle.add(client.average, half.share)
         return SlacksParty(now, half, client.scale, average), now.slack
 
-    def _step(self, client: SlacksParty, at: Triple, slope: Array, f: Any) -> Triple:
+    def _step(self, client: SlacksParty, at: SlacksPoint, slope: Array, f: Any) -> SlacksPoint:
         """From the party's point, along the operator at another."""
         (step, beta), (share, slack, price) = client.scale, client.now
-        return Triple(
+        return SlacksPoint(
             share - step * (beta * f.adjoint(at.price) + f.grad_r(at.share)),
             slack - step * (slope - at.price),
             price + step * (beta * f.forward(at.share) - at.slack),

@@ -22,7 +22,7 @@ class Scoring(Algorithm):
     takes_regulariser: ClassVar[bool] = True
 
     def init_hub(self, fed: Any, key: Array, /) -> Scores:
-        """Zeros."""
+        """Zero scores, until the parties are asked."""
         return Scores(fed.loss.zeros())
 
     def init_client(self, f: Any, key: Array, /) -> Array:
@@ -35,5 +35,5 @@ class Scoring(Algorithm):
         return Scores(parts.sum()), ()
 
     def score(self, client: Array, nothing: tuple, f: Any, key: Array, /) -> tuple[Array, Array]:
-        """The party's part."""
+        """The party's part of the scores, A_i x_i."""
         return client, f.forward(client)
