@@ -5,6 +5,7 @@ from pathlib import Path
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.protocol import Algorithm
 
 PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
@@ -54,6 +55,31 @@ def test_imports_point_downwards():
 def test_every_public_name_is_there_and_every_method_is_exported():
     assert all(hasattr(fl, name) for name in fl.__all__)
     assert all(getattr(fl.algorithms, e.name) is e.cls for e in CATALOGUE.values())
+
+
+def test_methods_share_functions_of_values_and_no_classes():
+    assert {
+        e.key: e.cls.__bases__ for e in CATALOGUE.values() if e.cls.__bases__ != (Algorithm,)
+    } == {}
+    borrowed = [
+        f"{path.name}: {function.name}"
+        for path in (PACKAGE / "algorithms").rglob("*.py")
+        for function in ast.parse(path.read_text()).body
+        if isinstance(function, ast.FunctionDef)
+        for taken in (*function.args.posonlyargs, *function.args.args)
+        if taken.arg in ("self", "method") and ast.unparse(taken.annotation) == "Any"
+    ]
+    assert not borrowed
+
+
+def test_no_two_classes_of_the_methods_have_one_name():
+    names = [
+        node.name
+        for path in sorted((PACKAGE / "algorithms").rglob("*.py"))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in names if names.count(name) > 1} == set()
 
 
 def test_no_file_outgrows_its_idea():

@@ -21,7 +21,7 @@ from fedloom.algorithms import (
     FFMDRConsensus,
     LocalSGDA,
 )
-from fedloom.algorithms.minimax.point import Point
+from fedloom.algorithms.minimax.point import PrimalDual
 from fedloom.algorithms.minimax.resolvent import Resolvent
 from fedloom.diagnostics import potential, regime
 from fedloom.population import assemble
@@ -157,12 +157,12 @@ def local(batch_size=None):
 
 
 def resolvent(group, client, beta=0.4, both=False):
-    centre = Point(jnp.arange(PRIMAL) / 2.0, jnp.ones(DUAL))
-    return Resolvent(group.objective(client), centre, Point(1 / beta, both / beta))
+    centre = PrimalDual(jnp.arange(PRIMAL) / 2.0, jnp.ones(DUAL))
+    return Resolvent(group.objective(client), centre, PrimalDual(1 / beta, both / beta))
 
 
 def at_zero():
-    return Point(jnp.zeros(PRIMAL), jnp.zeros(DUAL))
+    return PrimalDual(jnp.zeros(PRIMAL), jnp.zeros(DUAL))
 
 
 def exact(r):
@@ -185,7 +185,7 @@ def test_the_termination_test_implies_the_accuracy(double):
 
     passed = 0
     for _ in range(400):
-        blocks = [Point(rng.normal(size=PRIMAL), rng.normal(size=DUAL)) for _ in range(2)]
+        blocks = [PrimalDual(rng.normal(size=PRIMAL), rng.normal(size=DUAL)) for _ in range(2)]
         far, beta = 10 ** rng.uniform(-4, 1), 10 ** rng.uniform(-1, 1)
         said, error, way = trial(local(), rng.integers(4), beta, blocks[0], far, blocks[1])
         assert np.all(error <= np.asarray(accuracies)[np.asarray(said)] * way * (1 + 1e-9))

@@ -69,17 +69,18 @@ class Loss:
         raise NotImplementedError
 
     def _conjugate_grad(self, y: Array) -> Array:
+        name = type(self).__name__.removesuffix("Loss").lower()
         raise ParameterError(
-            f"the dual method needs a loss with a smooth conjugate; that of the "
-            f"{type(self).__name__.lower()} loss is not. Use loss = 'squared', or another method."
+            f"the dual method needs a loss with a smooth conjugate; that of the {name} loss is not."
+            f" Use loss = 'squared', or another method."
         )
 
-    def scaled(self, beta: Scalar) -> "Scaled":
+    def scaled(self, beta: Scalar) -> "ScaledLoss":
         """The loss l(z / beta)."""
-        return Scaled(self, beta)
+        return ScaledLoss(self, beta)
 
 
-class Scaled:
+class ScaledLoss:
     """The loss l(z / beta) in terms of l."""
 
     def __init__(self, loss: Loss, beta: Scalar):
@@ -94,7 +95,7 @@ class Scaled:
         return self.beta * self.loss.prox(v / self.beta, step / self.beta**2)
 
 
-class Squared(Loss):
+class SquaredLoss(Loss):
     """|z - b|^2 / 2."""
 
     bend: ClassVar[float] = 1.0
@@ -116,7 +117,7 @@ class Squared(Loss):
         return y + self.labels
 
 
-class Logistic(Loss):
+class LogisticLoss(Loss):
     """Sum of log(1 + exp(-b z)) with b = +1 or -1."""
 
     bend: ClassVar[float] = 0.25
@@ -144,7 +145,7 @@ class Logistic(Loss):
         return self.labels * _until_settled(newton, jnp.clip(0, start, start + step))
 
 
-class Softmax(Loss):
+class SoftmaxLoss(Loss):
     """Sum of the cross-entropies of the softmax of rows of scores, one score for each class."""
 
     bend: ClassVar[float] = 0.5
@@ -204,4 +205,8 @@ def _until_settled(improve: Callable[[Array], Array], start: Array) -> Array:
     return jax.lax.while_loop(unfinished, go, (start, infinite, jnp.zeros((), int)))[0]
 
 
-LOSSES: dict[str, type[Loss]] = {"squared": Squared, "logistic": Logistic, "softmax": Softmax}
+LOSSES: dict[str, type[Loss]] = {
+    "squared": SquaredLoss,
+    "logistic": LogisticLoss,
+    "softmax": SoftmaxLoss,
+}

@@ -45,7 +45,7 @@ class ScaffoldClient(NamedTuple):
     control: Array
 
 
-class Trained(NamedTuple):
+class ScaffoldReply(NamedTuple):
     """How the client's model and control variate changed."""
 
     model_change: Array
@@ -80,7 +80,7 @@ class Scaffold(Algorithm):
 
     def train(
         self, client: ScaffoldClient, hub: ScaffoldHub, f: SmoothOracle, key: Array, /
-    ) -> tuple[ScaffoldClient, Trained]:
+    ) -> tuple[ScaffoldClient, ScaffoldReply]:
         """K corrected steps, then a new control variate."""
 
         def step(v: Array, key: Array) -> Array:
@@ -92,4 +92,4 @@ class Scaffold(Algorithm):
             control = f.full_grad(hub.model)
         else:
             control = client.control - hub.control + (hub.model - v) / (steps * self.lr)
-        return ScaffoldClient(control), Trained(v - hub.model, control - client.control)
+        return ScaffoldClient(control), ScaffoldReply(v - hub.model, control - client.control)

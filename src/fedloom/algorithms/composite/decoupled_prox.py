@@ -90,7 +90,7 @@ class DecoupledProx(Algorithm):
         return DecoupledProxHub(fed.init_model(key))
 
     def init_client(self, f: SmoothOracle, key: Array, /) -> DecoupledProxClient:
-        """No correction yet."""
+        """Zero correction: the first round's slopes renew it."""
         zero = f.zeros()
         return DecoupledProxClient(zero, zero, zero, jnp.array(False))
 

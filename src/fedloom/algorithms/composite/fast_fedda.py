@@ -26,7 +26,7 @@ and X as the hub does, and in the released count they add it to X. The starting 
 once, in the opening.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
@@ -38,7 +38,7 @@ from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array, Nothing
 
 
-class Sums(NamedTuple):
+class RunningSums(NamedTuple):
     """All gradients and all models so far, and the number of steps: what hub and clients share."""
 
     gradients: Array  # G
@@ -49,7 +49,7 @@ class Sums(NamedTuple):
 class FastFedDAHub(NamedTuple):
     """The sums, and the starting point."""
 
-    sums: Sums
+    sums: RunningSums
     start: Array
 
 
@@ -76,13 +76,13 @@ class FastFedDA(Algorithm):
     )
 
     def init_hub(self, fed: FedView, key: Array, /) -> FastFedDAHub:
-        """Sums that hold the starting point."""
+        """RunningSums that hold the starting point."""
         start = fed.init_model(key)
         zero = jnp.zeros((), start.dtype)
-        return FastFedDAHub(Sums(jnp.zeros_like(start), start, zero), start)
+        return FastFedDAHub(RunningSums(jnp.zeros_like(start), start, zero), start)
 
     def init_client(self, f: SmoothOracle, key: Array, /) -> FastFedDAClient:
-        """Nothing known yet."""
+        """Zeros, until the opening tells where the run starts."""
         return FastFedDAClient(f.zeros())
 
     def opening(self, hub: FastFedDAHub, fed: FedView, key: Array, /) -> Round:
@@ -99,7 +99,7 @@ class FastFedDA(Algorithm):
     def round(self, hub: FastFedDAHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at a cohort, then the means of both sums."""
         changes = yield ask(self.train, hub.sums, to=uniform(key, fed.n, self.cohort))
-        sums = Sums(
+        sums = RunningSums(
             hub.sums.gradients + changes.estimate(fed.weights).gradients,
             hub.sums.models + changes.average(fed.weights).models,
             hub.sums.steps + changes.cohort.any() * self.local_steps,
@@ -107,21 +107,21 @@ class FastFedDA(Algorithm):
         return FastFedDAHub(sums, hub.start), ()
 
     def train(
-        self, client: FastFedDAClient, sums: Sums, f: SmoothOracle, key: Array, /
-    ) -> tuple[FastFedDAClient, Sums]:
+        self, client: FastFedDAClient, sums: RunningSums, f: SmoothOracle, key: Array, /
+    ) -> tuple[FastFedDAClient, RunningSums]:
         """K steps; the reply is how the sums changed."""
 
-        def step(state: tuple[Sums, Array], key: Array) -> tuple[Sums, Array]:
+        def step(state: tuple[RunningSums, Array], key: Array) -> tuple[RunningSums, Array]:
             inner, v = state
             gradients, steps = inner.gradients + f.grad(v, key), inner.steps + 1
-            v = self._primal(Sums(gradients, inner.models, steps), steps, client.start, f)
-            return Sums(gradients, inner.models + v, steps), v
+            v = self._primal(RunningSums(gradients, inner.models, steps), steps, client.start, f)
+            return RunningSums(gradients, inner.models + v, steps), v
 
         first, begun = self._hub_model(sums, client.start, f), sums
         if self.count == "released":  # at the start, X has the hub's model already
             begun = sums._replace(models=sums.models + jnp.where(sums.steps > 0, first, 0))
         last, _ = repeat(step, (begun, first), key, self.local_steps)
-        return client, Sums(
+        return client, RunningSums(
             last.gradients - sums.gradients, last.models - sums.models, last.steps - sums.steps
         )
 
@@ -129,16 +129,14 @@ class FastFedDA(Algorithm):
         """The model of the sums."""
         return self._hub_model(hub.sums, hub.start, fed)
 
-    def _hub_model(self, sums: Sums, start: Array, known: FedView | SmoothOracle) -> Array:
+    def _hub_model(self, sums: RunningSums, start: Array, known: Any) -> Array:
         """The model between two rounds; X then has one term more than there were steps."""
         terms = sums.steps if self.count == "released" else sums.steps + 1
         steps = jnp.maximum(sums.steps, 1)
         model = self._primal(sums._replace(steps=steps), jnp.maximum(terms, 1), start, known)
         return jnp.where(sums.steps > 0, model, start)
 
-    def _primal(
-        self, sums: Sums, terms: Array, start: Array, known: FedView | SmoothOracle
-    ) -> Array:
+    def _primal(self, sums: RunningSums, terms: Array, start: Array, known: Any) -> Array:
         """`known` is the hub's or the client's door to the proximal map of g."""
         linear = sums.gradients / sums.steps - self.mu / 2 * sums.models / terms
         linear = linear - self.gamma * start / sums.steps

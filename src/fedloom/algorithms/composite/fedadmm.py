@@ -60,7 +60,7 @@ class FedADMM(Algorithm):
         return FedADMMHub(fed.init_model(key))
 
     def init_client(self, f: SmoothOracle, key: Array, /) -> FedADMMClient:
-        """Zero duals."""
+        """Zero dual; the opening brings the point and xh_i."""
         return FedADMMClient(f.zeros(), f.zeros(), f.zeros())
 
     def opening(self, hub: FedADMMHub, fed: FedView, key: Array, /) -> Round:

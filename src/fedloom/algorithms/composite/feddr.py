@@ -64,7 +64,7 @@ class FedDR(Algorithm):
         return FedDRHub(fed.init_model(key))
 
     def init_client(self, f: SmoothOracle, key: Array, /) -> FedDRClient:
-        """Nothing yet."""
+        """Zeros, which the opening replaces by the client's first points."""
         return FedDRClient(f.zeros(), f.zeros(), f.zeros())
 
     def opening(self, hub: FedDRHub, fed: FedView, key: Array, /) -> Round:

@@ -39,7 +39,7 @@ class FedDualAvgHub(NamedTuple):
 
 @algorithm
 class FedDualAvg(Algorithm):
-    """Averaging of duals."""
+    """Averaging of the duals, which no proximal map has made sparse, in the place of models."""
 
     takes_regulariser: ClassVar[bool] = True
 

@@ -27,13 +27,13 @@ the paper, is SCAFFOLD's: absent clients keep their c_i, c stays the mean of all
 mean over the draws of a cohort is the step of full participation, so that its limit stays too.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.algorithms.minimax.point import (
-    Point,
+    PrimalDual,
     first_point,
     minus,
     plus,
@@ -46,7 +46,7 @@ from fedloom.local import repeat
 from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import Rule, at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array, Tree
+from fedloom.types import Array
 
 _shrink = Rule(lambda v: positive.holds(v) and v >= 1, "a number >= 1", 3.0)
 
@@ -54,8 +54,8 @@ _shrink = Rule(lambda v: positive.holds(v) and v >= 1, "a number >= 1", 3.0)
 class CodascaHub(NamedTuple):
     """The global point, the mean control variate, and where the stage stands."""
 
-    point: Point
-    control: Point
+    point: PrimalDual
+    control: PrimalDual
     reference: Array  # x_ref
     passed: Array  # the sum of the stage's iterates
     rounds: Array  # how many rounds are done, over all stages
@@ -64,23 +64,23 @@ class CodascaHub(NamedTuple):
 class CodascaClient(NamedTuple):
     """What the client's gradients are expected to be."""
 
-    control: Point
+    control: PrimalDual
 
 
-class Work(NamedTuple):
+class CodascaMessage(NamedTuple):
     """Where a client begins, the mean control variate, and what it needs to know of the stage."""
 
-    start: Point
-    control: Point
-    reference: Tree  # x_ref; nothing where there is no pull
-    rate: Tree  # what the step sizes are multiplied by; nothing where that is 1
+    start: PrimalDual
+    control: PrimalDual
+    reference: Any  # x_ref; nothing where there is no pull
+    rate: Any  # what the step sizes are multiplied by; nothing where that is 1
 
 
-class Trained(NamedTuple):
+class CodascaReply(NamedTuple):
     """How the client's point and control variate changed."""
 
-    change: Point
-    control_change: Point
+    change: PrimalDual
+    control_change: PrimalDual
 
 
 @algorithm
@@ -114,53 +114,53 @@ class CODASCA(Algorithm):
         return CodascaHub(point, zero, point.x, zero.x, jnp.zeros((), jnp.int32))
 
     def init_client(self, f: SaddleOracle, key: Array, /) -> CodascaClient:
-        """Zero control."""
-        return CodascaClient(Point(f.zeros(), f.zeros_dual()))
+        """Zero control, so that the mean over clients is the hub's."""
+        return CodascaClient(PrimalDual(f.zeros(), f.zeros_dual()))
 
     def round(self, hub: CodascaHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Corrected local steps at a cohort, then both means; at times a new stage."""
         reference = () if self.gamma is None else hub.reference
         rate = () if self.stage_rounds is None else self._rate(hub)
-        work = Work(hub.point, hub.control, reference, rate)
-        replies = yield ask(self.train, work, to=uniform(key, fed.n, self.cohort))
+        message = CodascaMessage(hub.point, hub.control, reference, rate)
+        replies = yield ask(self.train, message, to=uniform(key, fed.n, self.cohort))
         x, y = plus(hub.point, replies.estimate(fed.weights).change, self.server_lr)
         elapsed = self.server_lr * self._rate(hub) * self.lr * self.local_steps
         elapsed = replies.cohort.any() * elapsed
-        point = Point(settled(fed, x, elapsed, self.regularise), y)
+        point = PrimalDual(settled(fed, x, elapsed, self.regularise), y)
         control = plus(hub.control, replies.sum(fed.weights).control_change)
         return self._next_stage(hub, point, control), ()
 
     def train(
-        self, client: CodascaClient, work: Work, f: SaddleOracle, key: Array, /
-    ) -> tuple[CodascaClient, Trained]:
+        self, client: CodascaClient, message: CodascaMessage, f: SaddleOracle, key: Array, /
+    ) -> tuple[CodascaClient, CodascaReply]:
         """Corrected steps, then a new control variate."""
-        correction = minus(work.control, client.control)
-        rate = 1.0 if self.stage_rounds is None else work.rate
+        correction = minus(message.control, client.control)
+        rate = 1.0 if self.stage_rounds is None else message.rate
 
-        def step(inner: tuple[Point, Point], key: Array) -> tuple[Point, Point]:
+        def step(inner: tuple[PrimalDual, PrimalDual], key: Array) -> tuple[PrimalDual, PrimalDual]:
             (x, y), total = inner
-            slope = slopes(f, Point(x, y), key, self.regularise)
+            slope = slopes(f, PrimalDual(x, y), key, self.regularise)
             downhill, uphill = slope.x + correction.x, slope.y + correction.y
             if self.gamma is not None:
-                downhill = downhill + (x - work.reference) / self.gamma
-            moved = Point(x - rate * self.lr * downhill, y + rate * self.dual_lr * uphill)
+                downhill = downhill + (x - message.reference) / self.gamma
+            moved = PrimalDual(x - rate * self.lr * downhill, y + rate * self.dual_lr * uphill)
             return moved, plus(total, slope)
 
-        nothing = jax.tree.map(jnp.zeros_like, work.start)
-        end, total = repeat(step, (work.start, nothing), key, self.local_steps)
+        nothing = jax.tree.map(jnp.zeros_like, message.start)
+        end, total = repeat(step, (message.start, nothing), key, self.local_steps)
         control = jax.tree.map(lambda t: t / self.local_steps, total)
-        changes = Trained(minus(end, work.start), minus(control, client.control))
+        changes = CodascaReply(minus(end, message.start), minus(control, client.control))
         return CodascaClient(control), changes
 
     def model(self, hub: CodascaHub, fed: SaddleFedView, /) -> Array:
-        """The primal block."""
+        """The primal block x; the dual is of use in training only."""
         return hub.point.x
 
     def _rate(self, hub: CodascaHub) -> Array:
         stage = 0 if self.stage_rounds is None else hub.rounds // self.stage_rounds
         return jnp.asarray(self.shrink, hub.point.x.dtype) ** -stage
 
-    def _next_stage(self, hub: CodascaHub, point: Point, control: Point) -> CodascaHub:
+    def _next_stage(self, hub: CodascaHub, point: PrimalDual, control: PrimalDual) -> CodascaHub:
         rounds, passed = hub.rounds + 1, hub.passed + point.x
         if self.stage_rounds is None:
             return CodascaHub(point, control, hub.reference, passed, rounds)

@@ -25,12 +25,12 @@ problem has a regulariser, the hub applies its proximal map with step te server_
 subgradients (regularise).
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
 from fedloom.algorithms.minimax.point import (
-    Point,
+    PrimalDual,
     descend_ascend,
     first_point,
     regularise_param,
@@ -47,7 +47,7 @@ from fedloom.types import Array, Nothing
 class FedNormHub(NamedTuple):
     """The global point, and te, the mean number of steps over all clients."""
 
-    point: Point
+    point: PrimalDual
     steps: Array
 
 
@@ -98,11 +98,11 @@ class FedNormSGDA(Algorithm):
         x_step = steps * (self.lr if self.server_lr is None else self.server_lr)
         y_step = steps * (self.dual_lr if self.server_dual_lr is None else self.server_dual_lr)
         x, y = hub.point.x - x_step * direction.x, hub.point.y + y_step * direction.y
-        return hub._replace(point=Point(settled(fed, x, x_step, self.regularise), y)), ()
+        return hub._replace(point=PrimalDual(settled(fed, x, x_step, self.regularise), y)), ()
 
     def train(
-        self, client: Nothing, start: Point, f: SaddleOracle, key: Array, /
-    ) -> tuple[Nothing, Point]:
+        self, client: tuple[()], start: PrimalDual, f: SaddleOracle, key: Array, /
+    ) -> tuple[Any, PrimalDual]:
         """As many steps as this client takes; the reply is the mean gradient along the way."""
         steps = steps_of(self.local_steps, f)
         end = descend_ascend(
@@ -111,8 +111,8 @@ class FedNormSGDA(Algorithm):
         )  # fmt: skip
         x = (start.x - end.x) / (self.lr * steps)
         y = (end.y - start.y) / (self.dual_lr * steps)
-        return client, Point(x, y)
+        return client, PrimalDual(x, y)
 
     def model(self, hub: FedNormHub, fed: SaddleFedView, /) -> Array:
-        """The primal block."""
+        """The primal block x; the dual is of use in training only."""
         return hub.point.x

@@ -28,7 +28,13 @@ from typing import ClassVar, NamedTuple
 
 import jax
 
-from fedloom.algorithms.minimax.point import Point, first_point, regularise_param, settled, slopes
+from fedloom.algorithms.minimax.point import (
+    PrimalDual,
+    first_point,
+    regularise_param,
+    settled,
+    slopes,
+)
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.oracles import SaddleFedView, SaddleOracle
@@ -40,7 +46,7 @@ from fedloom.types import Array
 class FedNestClient(NamedTuple):
     """The common point that the client was told last, from which its next steps begin."""
 
-    point: Point
+    point: PrimalDual
 
 
 @algorithm
@@ -57,38 +63,38 @@ class FedNest(Algorithm):
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: SaddleFedView, key: Array, /) -> Point:
-        """A fresh point."""
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> PrimalDual:
+        """A fresh model and a fresh dual."""
         return first_point(fed, key)
 
     def init_client(self, f: SaddleOracle, key: Array, /) -> FedNestClient:
-        """Nothing yet."""
-        return FedNestClient(Point(f.zeros(), f.zeros_dual()))
+        """Zeros: the common point comes before every use of it."""
+        return FedNestClient(PrimalDual(f.zeros(), f.zeros_dual()))
 
-    def round(self, hub: Point, fed: SaddleFedView, key: Array, /) -> Round:
+    def round(self, hub: PrimalDual, fed: SaddleFedView, key: Array, /) -> Round:
         """Inner rounds on y, an outer round on x."""
         x, y = hub
         *inner_keys, outer_key = jax.random.split(key, self.inner_rounds + 1)
         for inner_key in inner_keys:
             cohort = uniform(inner_key, fed.n, self.cohort)
-            slope = (yield ask(self.dual_slope, Point(x, y), to=cohort)).estimate(fed.weights)
+            slope = (yield ask(self.dual_slope, PrimalDual(x, y), to=cohort)).estimate(fed.weights)
             changes = yield ask(self.ascend, slope, to=cohort)
             y = y + changes.average(fed.weights)
         cohort = uniform(outer_key, fed.n, self.cohort)
-        slope = (yield ask(self.slope, Point(x, y), to=cohort)).estimate(fed.weights)
+        slope = (yield ask(self.slope, PrimalDual(x, y), to=cohort)).estimate(fed.weights)
         changes = yield ask(self.descend, slope, to=cohort)
         elapsed = changes.cohort.any() * self.lr
         x = settled(fed, x + changes.average(fed.weights), elapsed, self.regularise)
-        return Point(x, y), ()
+        return PrimalDual(x, y), ()
 
     def dual_slope(
-        self, client: FedNestClient, point: Point, f: SaddleOracle, key: Array, /
+        self, client: FedNestClient, point: PrimalDual, f: SaddleOracle, key: Array, /
     ) -> tuple[FedNestClient, Array]:
         """The gradient in y, on a batch."""
         return FedNestClient(point), slopes(f, point, key, self.regularise).y
 
     def slope(
-        self, client: FedNestClient, point: Point, f: SaddleOracle, key: Array, /
+        self, client: FedNestClient, point: PrimalDual, f: SaddleOracle, key: Array, /
     ) -> tuple[FedNestClient, Array]:
         """The gradient in x, on a batch."""
         return FedNestClient(point), slopes(f, point, key, self.regularise).x
@@ -100,8 +106,8 @@ class FedNest(Algorithm):
         x, y = client.point
 
         def step(own: Array, key: Array) -> Array:
-            here = slopes(f, Point(x, own), key, self.regularise).y
-            there = slopes(f, Point(x, y), key, self.regularise).y
+            here = slopes(f, PrimalDual(x, own), key, self.regularise).y
+            there = slopes(f, PrimalDual(x, y), key, self.regularise).y
             return own + self.dual_lr / self.local_steps * (here - there + common)
 
         return client, repeat(step, y, key, self.local_steps) - y
@@ -113,12 +119,12 @@ class FedNest(Algorithm):
         x, y = client.point
 
         def step(own: Array, key: Array) -> Array:
-            here = slopes(f, Point(own, y), key, self.regularise).x
-            there = slopes(f, Point(x, y), key, self.regularise).x
+            here = slopes(f, PrimalDual(own, y), key, self.regularise).x
+            there = slopes(f, PrimalDual(x, y), key, self.regularise).x
             return own - self.lr / self.local_steps * (here - there + common)
 
         return client, repeat(step, x, key, self.local_steps) - x
 
-    def model(self, hub: Point, fed: SaddleFedView, /) -> Array:
-        """The primal block."""
+    def model(self, hub: PrimalDual, fed: SaddleFedView, /) -> Array:
+        """The primal block x; the dual is of use in training only."""
         return hub.x

@@ -21,14 +21,15 @@ problem has a regulariser, the hub applies its proximal map with step lr tau, or
 subgradients (regularise).
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fedloom.algorithms.minimax import moving
 from fedloom.algorithms.minimax.moving import Moving
-from fedloom.algorithms.minimax.point import Point, regularise_param, slopes
+from fedloom.algorithms.minimax.point import PrimalDual, regularise_param, settled, slopes
+from fedloom.cohorts import everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import at_least, param, positive
-from fedloom.protocol import Algorithm, Round, algorithm
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array, Nothing
 
 
@@ -46,22 +47,30 @@ class FedSGDAM(Algorithm):
     dual_momentum: float = param(moving.share, "weight of the fresh gradient in y", default=0.1)
     regularise: str = regularise_param()
 
-    init_hub = moving.init_hub
-    opening = moving.opening
-    model = moving.model
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> Moving:
+        """A fresh point; the opening finds the first directions."""
+        return moving.at_rest(fed, key)
+
+    def opening(self, hub: Moving, fed: SaddleFedView, key: Array, /) -> Round:
+        """The mean of the clients' first gradients as the first directions."""
+        gradients = yield ask(self.look, hub.point, to=everyone(fed.n))
+        return Moving(hub.point, gradients.estimate(fed.weights)), ()
 
     def round(self, hub: Moving, fed: SaddleFedView, key: Array, /) -> Round:
         """Local steps of everyone, then the mean of points and directions."""
-        return (yield from moving.move_all(self, hub, fed, self.lr * self.local_steps))
+        changes = yield ask(self.train, hub, to=everyone(fed.n))
+        (x, y), direction = moving.added(hub, changes.estimate(fed.weights))
+        elapsed = changes.cohort.any() * (self.lr * self.local_steps)
+        return Moving(PrimalDual(settled(fed, x, elapsed, self.regularise), y), direction), ()
 
     def look(
-        self, client: Nothing, point: Point, f: SaddleOracle, key: Array, /
-    ) -> tuple[Nothing, Point]:
+        self, client: tuple[()], point: PrimalDual, f: SaddleOracle, key: Array, /
+    ) -> tuple[Any, PrimalDual]:
         """Gradients over all rows."""
         gx, gy = f.full_grads(*point)
         if self.regularise == "subgradient":
             gx = gx + f.subgradient(point.x)
-        return client, Point(gx, gy)
+        return client, PrimalDual(gx, gy)
 
     def train(
         self, client: Nothing, start: Moving, f: SaddleOracle, key: Array, /
@@ -70,13 +79,17 @@ class FedSGDAM(Algorithm):
 
         def step(now: Moving, key: Array) -> Moving:
             old, (v, u) = now
-            new = Point(old.x - self.lr * v, old.y + self.dual_lr * u)
+            new = PrimalDual(old.x - self.lr * v, old.y + self.dual_lr * u)
             here = slopes(f, new, key, self.regularise)
             there = slopes(f, old, key, self.regularise)
-            direction = Point(
+            direction = PrimalDual(
                 here.x + (1 - self.momentum) * (v - there.x),
                 here.y + (1 - self.dual_momentum) * (u - there.y),
             )
             return Moving(new, direction)
 
         return client, moving.change(step, start, key, self.local_steps)
+
+    def model(self, hub: Moving, fed: SaddleFedView, /) -> Array:
+        """The primal block x; the dual is of use in training only."""
+        return hub.point.x

@@ -29,11 +29,9 @@ that the local solver spent, for the eye.
 
 from typing import ClassVar, NamedTuple
 
-import jax.numpy as jnp
-
 from fedloom.algorithms.minimax.inner import Solver
 from fedloom.algorithms.minimax.point import (
-    Point,
+    PrimalDual,
     attendance_param,
     check_participation,
     taking_part,
@@ -43,7 +41,7 @@ from fedloom.cohorts import cohort_param, everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import instance_of, one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array, Nothing, Tree
+from fedloom.types import Array, Tree
 
 
 class FFMDRHub(NamedTuple):
@@ -60,7 +58,7 @@ class FFMDRClient(NamedTuple):
     dual: Array
 
 
-class Moved(NamedTuple):
+class FFMDRReply(NamedTuple):
     """How a client's reflected point changed, and what that cost."""
 
     change: Tree
@@ -98,12 +96,12 @@ class FFMDR(Algorithm):
         return FFMDRHub(fed.init_model(key))
 
     def init_client(self, f: SaddleOracle, key: Array, /) -> FFMDRClient:
-        """Nothing yet."""
+        """Zeros, which the opening replaces by the common start."""
         return FFMDRClient(f.zeros(), f.zeros(), f.zeros_dual())
 
     def opening(self, hub: FFMDRHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Everyone learns the common start."""
-        yield ask(self.begin, Point(hub.mean, fed.init_dual(key)), to=everyone(fed.n))
+        yield ask(self.begin, PrimalDual(hub.mean, fed.init_dual(key)), to=everyone(fed.n))
         return hub, ()
 
     def round(self, hub: FFMDRHub, fed: SaddleFedView, key: Array, /) -> Round:
@@ -114,21 +112,21 @@ class FFMDR(Algorithm):
         return FFMDRHub(mean), Effort(replies.scatter(fed.n).iterations)
 
     def begin(
-        self, client: FFMDRClient, start: Point, f: SaddleOracle, key: Array, /
-    ) -> tuple[FFMDRClient, Nothing]:
+        self, client: FFMDRClient, start: PrimalDual, f: SaddleOracle, key: Array, /
+    ) -> tuple[FFMDRClient, tuple[()]]:
         """Centre and point at the common start."""
         return FFMDRClient(start.x, start.x, start.y), ()
 
     def move(
         self, client: FFMDRClient, model: Array, f: SaddleOracle, key: Array, /
-    ) -> tuple[FFMDRClient, Moved]:
+    ) -> tuple[FFMDRClient, FFMDRReply]:
         """A new centre, the saddle near it, and the change of the reflected point."""
         centre = client.centre + model - client.point
-        pull = Point(jnp.asarray(1 / self.beta), jnp.asarray(0.0))  # the dual is free
-        r = Resolvent(f, Point(centre, client.dual), pull)
-        (w, y), iterations = self.solver.solve(r, Point(client.point, client.dual), key)
+        pull = PrimalDual(jnp.asarray(1 / self.beta), jnp.asarray(0.0))  # the dual is free
+        r = Resolvent(f, PrimalDual(centre, client.dual), pull)
+        (w, y), iterations = self.solver.solve(r, PrimalDual(client.point, client.dual), key)
         change = 2 * (w - client.point) - (centre - client.centre)
-        return FFMDRClient(centre, w, y), Moved(change, iterations)
+        return FFMDRClient(centre, w, y), FFMDRReply(change, iterations)
 
     def model(self, hub: FFMDRHub, fed: SaddleFedView, /) -> Array:
         """The proximal map of the mean."""

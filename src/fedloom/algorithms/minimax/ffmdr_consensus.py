@@ -21,12 +21,10 @@ carry the problem's weights, and a reply tells the iterations that the local sol
 
 from typing import ClassVar, NamedTuple
 
-import jax.numpy as jnp
-
-from fedloom.algorithms.minimax.ffmdr import Effort, Moved
+from fedloom.algorithms.minimax.ffmdr import Effort, FFMDRReply
 from fedloom.algorithms.minimax.inner import Solver
 from fedloom.algorithms.minimax.point import (
-    Point,
+    PrimalDual,
     attendance_param,
     check_participation,
     first_point,
@@ -39,20 +37,20 @@ from fedloom.cohorts import cohort_param, everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import instance_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array, Nothing
+from fedloom.types import Array
 
 
 class ConsensusHub(NamedTuple):
     """The mean of all clients' reflected points."""
 
-    mean: Point
+    mean: PrimalDual
 
 
 class ConsensusClient(NamedTuple):
     """A client's centre (x_i, e_i) and its point (w_i, y_i)."""
 
-    centre: Point
-    point: Point
+    centre: PrimalDual
+    point: PrimalDual
 
 
 @algorithm
@@ -78,8 +76,8 @@ class FFMDRConsensus(Algorithm):
         return ConsensusHub(first_point(fed, key))
 
     def init_client(self, f: SaddleOracle, key: Array, /) -> ConsensusClient:
-        """Nothing yet."""
-        nothing = Point(f.zeros(), f.zeros_dual())
+        """Zeros, which the opening replaces by the common start."""
+        nothing = PrimalDual(f.zeros(), f.zeros_dual())
         return ConsensusClient(nothing, nothing)
 
     def opening(self, hub: ConsensusHub, fed: SaddleFedView, key: Array, /) -> Round:
@@ -90,29 +88,29 @@ class FFMDRConsensus(Algorithm):
     def round(self, hub: ConsensusHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Some clients move; the others' last words stay in the mean."""
         cohort = taking_part(key, fed.n, self.cohort, self.attendance)
-        common = Point(self.model(hub, fed), hub.mean.y)
+        common = PrimalDual(self.model(hub, fed), hub.mean.y)
         replies = yield ask(self.move, common, to=cohort)
         mean = plus(hub.mean, replies.sum(fed.weights).change)
         return ConsensusHub(mean), Effort(replies.scatter(fed.n).iterations)
 
     def begin(
-        self, client: ConsensusClient, start: Point, f: SaddleOracle, key: Array, /
-    ) -> tuple[ConsensusClient, Nothing]:
+        self, client: ConsensusClient, start: PrimalDual, f: SaddleOracle, key: Array, /
+    ) -> tuple[ConsensusClient, tuple[()]]:
         """Centre and point at the common start."""
         return ConsensusClient(start, start), ()
 
     def move(
-        self, client: ConsensusClient, common: Point, f: SaddleOracle, key: Array, /
-    ) -> tuple[ConsensusClient, Moved]:
+        self, client: ConsensusClient, common: PrimalDual, f: SaddleOracle, key: Array, /
+    ) -> tuple[ConsensusClient, FFMDRReply]:
         """A new centre, the saddle near it, and the change of the reflected point."""
         centre = plus(client.centre, minus(common, client.point))
         dual_beta = self.beta if self.dual_beta is None else self.dual_beta
-        pull = Point(jnp.asarray(1 / self.beta), jnp.asarray(1 / dual_beta))
+        pull = PrimalDual(jnp.asarray(1 / self.beta), jnp.asarray(1 / dual_beta))
         r = Resolvent(f, centre, pull)
         point, iterations = self.solver.solve(r, client.point, key)
         reflected = minus(plus(point, point), centre)
         before = minus(plus(client.point, client.point), client.centre)
-        return ConsensusClient(centre, point), Moved(minus(reflected, before), iterations)
+        return ConsensusClient(centre, point), FFMDRReply(minus(reflected, before), iterations)
 
     def model(self, hub: ConsensusHub, fed: SaddleFedView, /) -> Array:
         """The proximal map of the mean's primal block."""

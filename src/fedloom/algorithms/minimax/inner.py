@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from fedloom.algorithms.minimax.point import Point, plus
+from fedloom.algorithms.minimax.point import PrimalDual, plus
 from fedloom.algorithms.minimax.resolvent import Resolvent, Solved, by_epochs
 from fedloom.local import repeat
 from fedloom.parameters import at_least, param, parametrised, positive
@@ -20,7 +20,7 @@ class Solver:
 
     __parametrised__: ClassVar[bool] = True
 
-    def solve(self, r: Resolvent, start: Point, key: Array) -> Solved:
+    def solve(self, r: Resolvent, start: PrimalDual, key: Array) -> Solved:
         """A point near the saddle of r, found from `start`."""
         raise NotImplementedError
 
@@ -51,10 +51,10 @@ class SGDA(Solver):
     epochs: int = epochs_param()
     accuracy: float | None = accuracy_param()
 
-    def solve(self, r: Resolvent, start: Point, key: Array) -> Solved:
+    def solve(self, r: Resolvent, start: PrimalDual, key: Array) -> Solved:
         """A pass is as many steps as there are batches."""
 
-        def step(v: Point, key: Array) -> Point:
+        def step(v: PrimalDual, key: Array) -> PrimalDual:
             return plus(v, r.operator(v, key), -self.lr)
 
         return by_epochs(
@@ -73,15 +73,15 @@ class Exact(Solver):
 
     newton_steps: int = param(at_least(1), "Newton steps; 1 for a quadratic", default=1)
 
-    def solve(self, r: Resolvent, start: Point, key: Array) -> Solved:
+    def solve(self, r: Resolvent, start: PrimalDual, key: Array) -> Solved:
         """The saddle, by linear algebra."""
         size = start.x.size
 
         def operator(v: Array) -> Array:
-            return jnp.concatenate(r.full_operator(Point(v[:size], v[size:])))
+            return jnp.concatenate(r.full_operator(PrimalDual(v[:size], v[size:])))
 
         def newton(v: Array, key: Array) -> Array:
             return v - jnp.linalg.solve(jax.jacfwd(operator)(v), operator(v))
 
         v = repeat(newton, jnp.concatenate(start), key, self.newton_steps)
-        return Solved(Point(v[:size], v[size:]), jnp.asarray(self.newton_steps, jnp.int32))
+        return Solved(PrimalDual(v[:size], v[size:]), jnp.asarray(self.newton_steps, jnp.int32))

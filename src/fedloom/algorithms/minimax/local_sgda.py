@@ -17,10 +17,10 @@ step lr tau after averaging, or clients add subgradients (regularise). Partial p
 not in the papers.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fedloom.algorithms.minimax.point import (
-    Point,
+    PrimalDual,
     descend_ascend,
     first_point,
     minus,
@@ -32,7 +32,7 @@ from fedloom.cohorts import cohort_param, uniform
 from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array, Nothing
+from fedloom.types import Array
 
 
 @algorithm
@@ -48,20 +48,20 @@ class LocalSGDA(Algorithm):
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()
 
-    def init_hub(self, fed: SaddleFedView, key: Array, /) -> Point:
-        """A fresh point."""
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> PrimalDual:
+        """A fresh model and a fresh dual."""
         return first_point(fed, key)
 
-    def round(self, hub: Point, fed: SaddleFedView, key: Array, /) -> Round:
+    def round(self, hub: PrimalDual, fed: SaddleFedView, key: Array, /) -> Round:
         """Local steps at a cohort, then the mean."""
         changes = yield ask(self.train, hub, to=uniform(key, fed.n, self.cohort))
         x, y = plus(hub, changes.estimate(fed.weights))
         elapsed = changes.cohort.any() * self.lr * self.local_steps
-        return Point(settled(fed, x, elapsed, self.regularise), y), ()
+        return PrimalDual(settled(fed, x, elapsed, self.regularise), y), ()
 
     def train(
-        self, client: Nothing, start: Point, f: SaddleOracle, key: Array, /
-    ) -> tuple[Nothing, Point]:
+        self, client: tuple[()], start: PrimalDual, f: SaddleOracle, key: Array, /
+    ) -> tuple[Any, PrimalDual]:
         """Tau simultaneous steps; the reply is the change of both blocks."""
         end = descend_ascend(
             f, start, key, lr=self.lr, dual_lr=self.dual_lr, steps=self.local_steps,
@@ -69,6 +69,6 @@ class LocalSGDA(Algorithm):
         )  # fmt: skip
         return client, minus(end, start)
 
-    def model(self, hub: Point, fed: SaddleFedView, /) -> Array:
-        """The primal block."""
+    def model(self, hub: PrimalDual, fed: SaddleFedView, /) -> Array:
+        """The primal block x; the dual is of use in training only."""
         return hub.x

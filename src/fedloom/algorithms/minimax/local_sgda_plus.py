@@ -16,20 +16,24 @@ averaged. Where the problem has a regulariser, the hub applies its proximal map 
 clients add subgradients (regularise).
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from fedloom.algorithms.minimax.point import Point, regularise_param
-from fedloom.algorithms.minimax.snapshot import (
-    SnapshotHub,
-    Work,
-    first_snapshot,
-    snapshot_round,
-    train_against,
+import jax.numpy as jnp
+
+from fedloom.algorithms.minimax.point import (
+    PrimalDual,
+    descend_ascend,
+    minus,
+    plus,
+    regularise_param,
+    settled,
 )
+from fedloom.algorithms.minimax.snapshot import SnapshotHub, SnapshotMessage, first_snapshot
+from fedloom.cohorts import everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import at_least, param, positive
-from fedloom.protocol import Algorithm, Round, algorithm
-from fedloom.types import Array, Nothing
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.types import Array
 
 
 @algorithm
@@ -46,19 +50,31 @@ class LocalSGDAPlus(Algorithm):
     regularise: str = regularise_param()
 
     def init_hub(self, fed: SaddleFedView, key: Array, /) -> SnapshotHub:
-        """A fresh point."""
+        """A fresh point, whose model is the first snapshot."""
         return first_snapshot(fed, key)
 
     def round(self, hub: SnapshotHub, fed: SaddleFedView, key: Array, /) -> Round:
         """Local steps of everyone, then the mean, at times a new snapshot."""
-        return (yield from snapshot_round(self, self.train, hub, fed, 1.0, 1.0))
+        message = SnapshotMessage(hub.point, hub.snapshot)
+        changes = yield ask(self.train, message, to=everyone(fed.n))
+        x, y = plus(hub.point, changes.estimate(fed.weights))
+        elapsed = changes.cohort.any() * self.lr * self.local_steps
+        x = settled(fed, x, elapsed, self.regularise)
+        rounds = hub.rounds + 1
+        snapshot = jnp.where(rounds % self.snapshot_every == 0, x, hub.snapshot)
+        return SnapshotHub(PrimalDual(x, y), snapshot, rounds), ()
 
     def train(
-        self, client: Nothing, work: Work, f: SaddleOracle, key: Array, /
-    ) -> tuple[Nothing, Point]:
-        """Local steps against the snapshot."""
-        return client, train_against(self, work, f, key)
+        self, client: tuple[()], message: SnapshotMessage, f: SaddleOracle, key: Array, /
+    ) -> tuple[Any, PrimalDual]:
+        """Tau steps, those in y against the snapshot; the reply is the change of both blocks."""
+        start, snapshot = message
+        end = descend_ascend(
+            f, start, key, lr=self.lr, dual_lr=self.dual_lr, steps=self.local_steps,
+            regularise=self.regularise, frozen=snapshot,
+        )  # fmt: skip
+        return client, minus(end, start)
 
     def model(self, hub: SnapshotHub, fed: SaddleFedView, /) -> Array:
-        """The primal block."""
+        """The primal block x; the dual is of use in training only."""
         return hub.point.x

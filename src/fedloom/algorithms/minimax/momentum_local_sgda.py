@@ -17,14 +17,15 @@ the problem has a regulariser, the hub applies its proximal map with step a lr t
 subgradients (regularise).
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from fedloom.algorithms.minimax import moving
 from fedloom.algorithms.minimax.moving import Moving
-from fedloom.algorithms.minimax.point import Point, regularise_param, slopes
+from fedloom.algorithms.minimax.point import PrimalDual, regularise_param, settled, slopes
+from fedloom.cohorts import everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import at_least, param, positive
-from fedloom.protocol import Algorithm, Round, algorithm
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array, Nothing
 
 
@@ -47,18 +48,25 @@ class MomentumLocalSGDA(Algorithm):
     )
     regularise: str = regularise_param()
 
-    init_hub = moving.init_hub
-    opening = moving.opening
-    model = moving.model
+    def init_hub(self, fed: SaddleFedView, key: Array, /) -> Moving:
+        """A fresh point; the opening finds the first directions."""
+        return moving.at_rest(fed, key)
+
+    def opening(self, hub: Moving, fed: SaddleFedView, key: Array, /) -> Round:
+        """The mean of the clients' first gradients as the first directions."""
+        gradients = yield ask(self.look, hub.point, to=everyone(fed.n))
+        return Moving(hub.point, gradients.estimate(fed.weights)), ()
 
     def round(self, hub: Moving, fed: SaddleFedView, key: Array, /) -> Round:
         """Local steps of everyone, then the mean of points and directions."""
-        elapsed = self.averaging * self.lr * self.local_steps
-        return (yield from moving.move_all(self, hub, fed, elapsed))
+        changes = yield ask(self.train, hub, to=everyone(fed.n))
+        (x, y), direction = moving.added(hub, changes.estimate(fed.weights))
+        elapsed = changes.cohort.any() * (self.averaging * self.lr * self.local_steps)
+        return Moving(PrimalDual(settled(fed, x, elapsed, self.regularise), y), direction), ()
 
     def look(
-        self, client: Nothing, point: Point, f: SaddleOracle, key: Array, /
-    ) -> tuple[Nothing, Point]:
+        self, client: tuple[()], point: PrimalDual, f: SaddleOracle, key: Array, /
+    ) -> tuple[Any, PrimalDual]:
         """Gradients on a batch."""
         return client, slopes(f, point, key, self.regularise)
 
@@ -72,8 +80,12 @@ class MomentumLocalSGDA(Algorithm):
             (x, y), (dx, dy) = now
             x = x - self.averaging * self.lr * dx
             y = y + self.averaging * self.dual_lr * dy
-            gx, gy = slopes(f, Point(x, y), key, self.regularise)
-            direction = Point(dx + keep[0] * (gx - dx), dy + keep[1] * (gy - dy))
-            return Moving(Point(x, y), direction)
+            gx, gy = slopes(f, PrimalDual(x, y), key, self.regularise)
+            direction = PrimalDual(dx + keep[0] * (gx - dx), dy + keep[1] * (gy - dy))
+            return Moving(PrimalDual(x, y), direction)
 
         return client, moving.change(step, start, key, self.local_steps)
+
+    def model(self, hub: Moving, fed: SaddleFedView, /) -> Array:
+        """The primal block x; the dual is of use in training only."""
+        return hub.point.x

@@ -1,18 +1,16 @@
 """Local steps along directions that are averaged like the points: what momentum methods share."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from fedloom.algorithms.minimax.point import Point, first_point, settled
-from fedloom.cohorts import everyone
+from fedloom.algorithms.minimax.point import PrimalDual, first_point
 from fedloom.local import repeat
-from fedloom.oracles import SaddleFedView, SaddleOracle
+from fedloom.oracles import SaddleFedView
 from fedloom.parameters import Rule, fraction
-from fedloom.protocol import Round, ask
-from fedloom.types import Array, Nothing, Scalar
+from fedloom.types import Array
 
 share = Rule(lambda v: fraction.holds(v) and v > 0, "a number above 0 and up to 1", 0.5)
 
@@ -20,46 +18,19 @@ share = Rule(lambda v: fraction.holds(v) and v > 0, "a number above 0 and up to 
 class Moving(NamedTuple):
     """A point, and the directions in which both blocks move."""
 
-    point: Point
-    direction: Point
+    point: PrimalDual
+    direction: PrimalDual
 
 
-class Mover(Protocol):
-    """What these methods share: how g enters, and two methods of a client."""
-
-    @property
-    def regularise(self) -> str:
-        """How g enters."""
-
-    def look(
-        self, client: Nothing, point: Point, f: SaddleOracle, key: Array, /
-    ) -> tuple[Nothing, Point]:
-        """The first direction of a client."""
-
-    def train(
-        self, client: Nothing, start: Moving, f: SaddleOracle, key: Array, /
-    ) -> tuple[Nothing, Moving]:
-        """How local steps change point and direction."""
-
-
-def init_hub(self: Mover, fed: SaddleFedView, key: Array, /) -> Moving:
-    """A fresh point; the opening finds the first directions."""
+def at_rest(fed: SaddleFedView, key: Array) -> Moving:
+    """A fresh point with zero directions."""
     point = first_point(fed, key)
     return Moving(point, jax.tree.map(jnp.zeros_like, point))
 
 
-def opening(self: Mover, hub: Moving, fed: SaddleFedView, key: Array, /) -> Round:
-    """The mean of the first gradients."""
-    replies = yield ask(self.look, hub.point, to=everyone(fed.n))
-    return Moving(hub.point, replies.estimate(fed.weights)), ()
-
-
-def move_all(method: Mover, hub: Moving, fed: SaddleFedView, elapsed: Scalar) -> Round:
-    """Local steps of everyone, then the mean of points and directions; a prox of step `elapsed`."""
-    changes = yield ask(method.train, hub, to=everyone(fed.n))
-    point, direction = jax.tree.map(jnp.add, hub, changes.estimate(fed.weights))
-    x = settled(fed, point.x, changes.cohort.any() * elapsed, method.regularise)
-    return Moving(Point(x, point.y), direction), ()
+def added(now: Moving, change: Moving) -> Moving:
+    """PrimalDual and directions after a change of both."""
+    return jax.tree.map(jnp.add, now, change)
 
 
 def change(
@@ -67,8 +38,3 @@ def change(
 ) -> Moving:
     """How far local steps move the point and the directions."""
     return jax.tree.map(jnp.subtract, repeat(step, start, key, steps), start)
-
-
-def model(self: Mover, hub: Moving, fed: SaddleFedView, /) -> Array:
-    """The primal block."""
-    return hub.point.x

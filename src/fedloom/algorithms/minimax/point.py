@@ -14,26 +14,26 @@ from fedloom.protocol import Cohort
 from fedloom.types import Array, Scalar
 
 
-class Point(NamedTuple):
+class PrimalDual(NamedTuple):
     """A primal and a dual vector, or a change of both."""
 
     x: Array
     y: Array
 
 
-def minus(one: Point, other: Point) -> Point:
+def minus(one: PrimalDual, other: PrimalDual) -> PrimalDual:
     """How the second point must change to become the first."""
     return jax.tree.map(jnp.subtract, one, other)
 
 
-def plus(point: Point, change: Point, scale: Scalar = 1.0) -> Point:
+def plus(point: PrimalDual, change: PrimalDual, scale: Array | float = 1.0) -> PrimalDual:
     """The point moved by a multiple of a change."""
     return jax.tree.map(lambda p, c: p + scale * c, point, change)
 
 
-def first_point(fed: SaddleFedView, key: Array) -> Point:
+def first_point(fed: SaddleFedView, key: Array) -> PrimalDual:
     """A fresh model and a fresh dual."""
-    return Point(fed.init_model(key), fed.init_dual(key))
+    return PrimalDual(fed.init_model(key), fed.init_dual(key))
 
 
 def regularise_param() -> Any:
@@ -43,15 +43,15 @@ def regularise_param() -> Any:
 
 
 def slopes(
-    f: SaddleOracle, point: Point, key: Array, regularise: str, frozen: Array | None = None
-) -> Point:
+    f: SaddleOracle, point: PrimalDual, key: Array, regularise: str, frozen: Array | None = None
+) -> PrimalDual:
     """Stochastic gradients at a point; that in y may be taken at a frozen x, on the same batch."""
     gx, gy = f.grads(*point, key)
     if frozen is not None:
         gy = f.grads(frozen, point.y, key)[1]
     if regularise == "subgradient":
         gx = gx + f.subgradient(point.x)
-    return Point(gx, gy)
+    return PrimalDual(gx, gy)
 
 
 def settled(fed: SaddleFedView, x: Array, step: Scalar, regularise: str) -> Array:
@@ -61,7 +61,7 @@ def settled(fed: SaddleFedView, x: Array, step: Scalar, regularise: str) -> Arra
 
 def descend_ascend(
     f: SaddleOracle,
-    start: Point,
+    start: PrimalDual,
     key: Array,
     *,
     lr: Scalar,
@@ -69,12 +69,12 @@ def descend_ascend(
     steps: Array | int,
     regularise: str,
     frozen: Array | None = None,
-) -> Point:
+) -> PrimalDual:
     """Simultaneous steps, down in x and up in y, both gradients at the old point."""
 
-    def step(point: Point, key: Array) -> Point:
+    def step(point: PrimalDual, key: Array) -> PrimalDual:
         slope = slopes(f, point, key, regularise, frozen)
-        return Point(point.x - lr * slope.x, point.y + dual_lr * slope.y)
+        return PrimalDual(point.x - lr * slope.x, point.y + dual_lr * slope.y)
 
     return repeat(step, start, key, steps)
 

@@ -13,13 +13,13 @@ the solution the right side stays zero, so a |T(v)| at the level of rounding end
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from fedloom import draws
-from fedloom.algorithms.minimax.point import Point, minus
+from fedloom.algorithms.minimax.point import PrimalDual, minus
 from fedloom.oracles import SaddleOracle
 from fedloom.types import Array, Scalar
 
@@ -31,18 +31,18 @@ class Resolvent(NamedTuple):
     """The saddle function r of one client in one round."""
 
     f: SaddleOracle
-    centre: Point  # x and eta
-    pull: Point  # 1/beta on each block that is held to its centre, else 0
+    centre: PrimalDual  # x and eta
+    pull: PrimalDual  # 1/beta on each block that is held to its centre, else 0
 
-    def operator(self, v: Point, key: Array) -> Point:
+    def operator(self, v: PrimalDual, key: Array) -> PrimalDual:
         """T on a batch."""
         return self._with_pull(v, self.f.grads(*v, key))
 
-    def full_operator(self, v: Point) -> Point:
+    def full_operator(self, v: PrimalDual) -> PrimalDual:
         """T over all rows."""
         return self._with_pull(v, self.f.full_grads(*v))
 
-    def row_operators(self, v: Point, places: Array) -> Point:
+    def row_operators(self, v: PrimalDual, places: Array) -> PrimalDual:
         """T of single rows, one after the other."""
         return self._with_pull(v, self.f.row_grads(*v, places))
 
@@ -56,7 +56,7 @@ class Resolvent(NamedTuple):
         """The modulus in y."""
         return self.pull.y + self.f.problem.strong_concavity
 
-    def solved(self, v: Point, start: Point, accuracy: Scalar) -> Array:
+    def solved(self, v: PrimalDual, start: PrimalDual, accuracy: Scalar) -> Array:
         """Whether v is close enough to the saddle, measured by the way from `start`."""
         slope = self.full_operator(v)
         modulus = jnp.maximum(jnp.minimum(self.convexity, self.concavity), 0)
@@ -70,26 +70,28 @@ class Resolvent(NamedTuple):
         floor = _ROUNDING * jnp.finfo(v.x.dtype).eps
         return close | (size <= floor**2 * (1 + _square(terms)))
 
-    def _with_pull(self, v: Point, grads: tuple[Array, Array]) -> Point:
-        pulled = Point(*(k * (p - c) for k, p, c in zip(self.pull, v, self.centre, strict=True)))
-        return Point(grads[0] + pulled.x, pulled.y - grads[1])
+    def _with_pull(self, v: PrimalDual, grads: tuple[Array, Array]) -> PrimalDual:
+        pulled = PrimalDual(
+            *(k * (p - c) for k, p, c in zip(self.pull, v, self.centre, strict=True))
+        )
+        return PrimalDual(grads[0] + pulled.x, pulled.y - grads[1])
 
 
 class Solved(NamedTuple):
     """A local solution, and how many steps of the solver it took."""
 
-    point: Point
+    point: PrimalDual
     iterations: Array
 
 
 def by_epochs(
     r: Resolvent,
-    begin: State,
-    start: Point,
+    begin: Any,
+    start: PrimalDual,
     key: Array,
     *,
-    epoch: Callable[[State, Array], State],
-    point: Callable[[State], Point],
+    epoch: Callable[[Any, Array], Any],
+    point: Callable[[Any], PrimalDual],
     most: int,
     accuracy: Scalar | None,
 ) -> Solved:
@@ -112,5 +114,5 @@ def by_epochs(
     return Solved(point(state), done * jnp.asarray(r.f.batches, jnp.int32))
 
 
-def _square(point: Point) -> Array:
+def _square(point: PrimalDual) -> Array:
     return point.x @ point.x + point.y @ point.y

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 
 from fedloom import draws
 from fedloom.algorithms.minimax.inner import Solver, accuracy_param, epochs_param
-from fedloom.algorithms.minimax.point import Point
+from fedloom.algorithms.minimax.point import PrimalDual
 from fedloom.algorithms.minimax.resolvent import Resolvent, Solved, by_epochs
 from fedloom.local import repeat
 from fedloom.parameters import param, parametrised, positive
@@ -38,9 +38,9 @@ from fedloom.types import Array
 class _Memory(NamedTuple):
     """Where the solver stands, and what it remembers of every row."""
 
-    point: Point
-    table: Point  # g_j, a row for each of the client's rows
-    mean: Point  # G
+    point: PrimalDual
+    table: PrimalDual  # g_j, a row for each of the client's rows
+    mean: PrimalDual  # G
 
 
 @parametrised
@@ -53,16 +53,16 @@ class SAGA(Solver):
     epochs: int = epochs_param()
     accuracy: float | None = accuracy_param()
 
-    def solve(self, r: Resolvent, start: Point, key: Array) -> Solved:
+    def solve(self, r: Resolvent, start: PrimalDual, key: Array) -> Solved:
         """A pass is as many steps as there are batches."""
-        share, moduli = r.f.share, Point(r.convexity, r.concavity)
+        share, moduli = r.f.share, PrimalDual(r.convexity, r.concavity)
         count = share.longest if r.f.batch_size is None else min(r.f.batch_size, share.longest)
         taken = jnp.arange(count) < share.size  # a client may have fewer rows than a batch
         batch = jnp.minimum(count, share.size)
         rows = jnp.arange(share.longest)
         sigma = self._sigma(r, start, moduli, batch) if self.sigma is None else self.sigma
 
-        def operators(v: Point, places: Array) -> Point:
+        def operators(v: PrimalDual, places: Array) -> PrimalDual:
             """The b_j of some rows."""
             return jax.tree.map(lambda t, m, p: t - m * p, r.row_operators(v, places), moduli, v)
 
@@ -91,7 +91,7 @@ class SAGA(Solver):
             point=lambda memory: memory.point, most=self.epochs, accuracy=self.accuracy,
         )  # fmt: skip
 
-    def _sigma(self, r: Resolvent, start: Point, moduli: Point, batch: Array) -> Array:
+    def _sigma(self, r: Resolvent, start: PrimalDual, moduli: PrimalDual, batch: Array) -> Array:
         size, share = start.x.size, r.f.share
         scale = jnp.concatenate(
             jax.tree.map(lambda p, m: jnp.full(p.shape, 1 / jnp.sqrt(m)), start, moduli)
@@ -99,7 +99,7 @@ class SAGA(Solver):
 
         def jacobian(place: Array) -> Array:
             def of(v: Array) -> Array:
-                one = r.row_operators(Point(v[:size], v[size:]), place[None])
+                one = r.row_operators(PrimalDual(v[:size], v[size:]), place[None])
                 return jnp.concatenate([block[0] for block in one])
 
             # The strong part, the identity in the scaled metric, is not in b_j.

@@ -8,21 +8,17 @@ models. Messages are empty, and the hub's model stays as it began. With a cohort
 Differs from the paper (any that compares with it) in that steps are counted in rounds.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from fedloom.algorithms.personal.quantisation import Point, decay_param, descend, passes, start
+import jax.numpy as jnp
+
+from fedloom.algorithms.personal.own_models import IdleHub, OwnModel, decay_param, passes
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array, Nothing
-
-
-class LocalHub(NamedTuple):
-    """A model that nobody trains, for those who ask the hub for one."""
-
-    model: Array
+from fedloom.types import Array
 
 
 @algorithm
@@ -36,30 +32,31 @@ class LocalTraining(Algorithm):
     cohort: int | None = cohort_param()
     decay: float = decay_param()
 
-    def init_hub(self, fed: FedView, key: Array, /) -> LocalHub:
-        """A fresh model."""
-        return LocalHub(fed.init_model(key))
+    def init_hub(self, fed: FedView, key: Array, /) -> IdleHub:
+        """A fresh model, which stays as it is."""
+        return IdleHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> Point:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> OwnModel:
         """A fresh model of the client's own."""
-        return start(None, f, f.own.init(key))
+        return OwnModel(f.own.init(key), jnp.zeros((), jnp.int32))
 
-    def round(self, hub: LocalHub, fed: FedView, key: Array, /) -> Round:
-        """A cohort trains."""
+    def round(self, hub: IdleHub, fed: FedView, key: Array, /) -> Round:
+        """A cohort takes K steps each; nothing comes back, and the hub stays as it is."""
         yield ask(self.train, (), to=uniform(key, fed.n, self.cohort))
         return hub, ()
 
     def train(
-        self, client: Point, message: Nothing, f: PersonalOracle, key: Array, /
-    ) -> tuple[Point, Nothing]:
+        self, client: OwnModel, message: tuple[()], f: PersonalOracle, key: Array, /
+    ) -> tuple[OwnModel, tuple[()]]:
         """K steps on the client's own model."""
 
-        def step(point: Point, key: Array) -> Point:
-            lr = self.lr * self.decay ** passes(point, f)
-            return descend(None, f, point, lambda x: f.own.grad(x, key), lr)
+        def step(own: OwnModel, key: Array) -> OwnModel:
+            x, steps = own
+            lr = self.lr * self.decay ** passes(steps, f)
+            return OwnModel(x - lr * f.own.grad(x, key), steps + 1)
 
         return repeat(step, client, key, steps_of(self.local_steps, f)), ()
 
-    def deployed(self, model: Array, client: Point, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: OwnModel, f: PersonalOracle, /) -> Array:
         """The client's own model."""
         return client.model

@@ -21,21 +21,17 @@ Differs from the paper: alpha and beta there weigh the data; here the parameters
 model, as `guidance` does in QuPeD. No momentum and no weight decay: l2 is the problem's.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from fedloom.algorithms.personal.quantisation import Point, decay_param, passes, start
+import jax.numpy as jnp
+
+from fedloom.algorithms.personal.own_models import CommonHub, OwnModel, decay_param, passes
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import fraction, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
-
-
-class MutualHub(NamedTuple):
-    """The common model."""
-
-    model: Array
 
 
 @algorithm
@@ -55,35 +51,35 @@ class MutualLearning(Algorithm):
     cohort: int | None = cohort_param()
     decay: float = decay_param()
 
-    def init_hub(self, fed: FedView, key: Array, /) -> MutualHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> CommonHub:
         """A fresh common model."""
-        return MutualHub(fed.init_model(key))
+        return CommonHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> Point:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> OwnModel:
         """A fresh model of the client's own."""
-        return start(None, f, f.own.init(key))
+        return OwnModel(f.own.init(key), jnp.zeros((), jnp.int32))
 
-    def round(self, hub: MutualHub, fed: FedView, key: Array, /) -> Round:
+    def round(self, hub: CommonHub, fed: FedView, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        return MutualHub(hub.model + changes.estimate(fed.weights)), ()
+        return CommonHub(hub.model + changes.estimate(fed.weights)), ()
 
     def train(
-        self, client: Point, model: Array, f: PersonalOracle, key: Array, /
-    ) -> tuple[Point, Array]:
+        self, client: OwnModel, model: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[OwnModel, Array]:
         """K steps on both models; the reply is the change of the common one."""
 
-        def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
-            point, w = state
+        def step(state: tuple[OwnModel, Array], key: Array) -> tuple[OwnModel, Array]:
+            (x, steps), w = state
             batch = f.draw(key)
-            x, lr = point.model, self.lr * self.decay ** passes(point, f)
+            lr = self.lr * self.decay ** passes(steps, f)
             own = f.own.learn(x, batch, self.guidance, f.outputs(w, batch))
             common = f.learn(w, batch, self.common_guidance, f.own.outputs(x, batch))
-            return Point(x - lr * own, point.centres, point.steps + 1), w - lr * common
+            return OwnModel(x - lr * own, steps + 1), w - lr * common
 
         client, w = repeat(step, (client, model), key, steps_of(self.local_steps, f))
         return client, w - model
 
-    def deployed(self, model: Array, client: Point, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: OwnModel, f: PersonalOracle, /) -> Array:
         """The client's own model."""
         return client.model

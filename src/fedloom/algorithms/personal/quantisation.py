@@ -1,4 +1,4 @@
-"""Steps on a client's own model, quantised or not: what the methods of this family share.
+"""Steps on a client's own model that is quantised: what the methods of QuPeD's paper share.
 
 Ozkara, Singh, Data, Diggavi. NeurIPS 2021: what Algorithms 1 to 3 have in common. For a smooth h
 
@@ -28,13 +28,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fedloom.algorithms.personal.own_models import passes
 from fedloom.operators.quantisers import Quantiser
 from fedloom.oracles import PersonalOracle
 from fedloom.parameters import (
     at_least,
     at_least_zero,
     flag,
-    fraction,
     instance_of,
     one_of,
     param,
@@ -85,17 +85,12 @@ class Quantisation:
         return 1.0 if self.centre_sign == "corrected" else -1.0
 
 
-class Point(NamedTuple):
+class QuantisedModel(NamedTuple):
     """A client's own model, its centres for each quantised layer, and the steps it has taken."""
 
     model: Array
     centres: Array  # (layers, levels); (0, 0) at full precision
     steps: Array
-
-
-def decay_param() -> Any:
-    """The field for the decay of step sizes."""
-    return param(fraction, "factor of the step sizes a pass over the client's rows", default=1.0)
 
 
 def quantise_param(default: Quantisation | None = None) -> Any:
@@ -109,27 +104,22 @@ def quantiser_of(quantise: Quantisation | None, f: PersonalOracle) -> Quantiser 
     return None if quantise is None else f.quantiser(quantise.bits, quantise.sharpness)
 
 
-def start(quantise: Quantisation | None, f: PersonalOracle, model: Array) -> Point:
+def start(quantise: Quantisation | None, f: PersonalOracle, model: Array) -> QuantisedModel:
     """The first point: a model, and centres that suit it."""
     quantiser = quantiser_of(quantise, f)
     centres = (
         jnp.zeros((0, 0), model.dtype) if quantiser is None else quantiser.first_centres(model)
     )
-    return Point(model, centres, jnp.zeros((), jnp.int32))
+    return QuantisedModel(model, centres, jnp.zeros((), jnp.int32))
 
 
-def passes(point: Point, f: PersonalOracle) -> Array:
-    """How often the client has gone through its rows."""
-    return point.steps // f.batches
-
-
-def quantised(quantise: Quantisation | None, f: PersonalOracle, point: Point) -> Array:
+def quantised(quantise: Quantisation | None, f: PersonalOracle, point: QuantisedModel) -> Array:
     """The model that the client deploys."""
     quantiser = quantiser_of(quantise, f)
     return point.model if quantiser is None else quantiser.hard(point.model, point.centres)
 
 
-def models(quantise: Quantisation | None, f: PersonalOracle, point: Point) -> list[Array]:
+def models(quantise: Quantisation | None, f: PersonalOracle, point: QuantisedModel) -> list[Array]:
     """x, and Q_c(x) where there is a quantiser: what the terms of a personal objective see."""
     quantiser = quantiser_of(quantise, f)
     x, c, _ = point
@@ -137,14 +127,20 @@ def models(quantise: Quantisation | None, f: PersonalOracle, point: Point) -> li
 
 
 def descend(
-    quantise: Quantisation | None, f: PersonalOracle, point: Point, slope: Slope, lr: Array
-) -> Point:
+    quantise: Quantisation | None,
+    f: PersonalOracle,
+    point: QuantisedModel,
+    slope: Slope,
+    lr: Array,
+) -> QuantisedModel:
     """One gradient step on the model, then one on its centres."""
     point = freeze(quantise, f, point)
     return move(quantise, f, point, slope, gradient(quantise, f, point, slope), lr)
 
 
-def freeze(quantise: Quantisation | None, f: PersonalOracle, point: Point) -> Point:
+def freeze(
+    quantise: Quantisation | None, f: PersonalOracle, point: QuantisedModel
+) -> QuantisedModel:
     """The point with its weights at their centres, once it is time for that."""
     quantiser = quantiser_of(quantise, f)
     if quantise is None or quantiser is None or quantise.freeze_after is None:
@@ -153,7 +149,9 @@ def freeze(quantise: Quantisation | None, f: PersonalOracle, point: Point) -> Po
     return point._replace(model=jnp.where(_frozen(quantise, f, point), settled, point.model))
 
 
-def gradient(quantise: Quantisation | None, f: PersonalOracle, point: Point, slope: Slope) -> Array:
+def gradient(
+    quantise: Quantisation | None, f: PersonalOracle, point: QuantisedModel, slope: Slope
+) -> Array:
     """h'(x) + J_x' h'(Q_c(x))."""
     quantiser = quantiser_of(quantise, f)
     if quantiser is None:
@@ -165,18 +163,18 @@ def gradient(quantise: Quantisation | None, f: PersonalOracle, point: Point, slo
 def move(
     quantise: Quantisation | None,
     f: PersonalOracle,
-    point: Point,
+    point: QuantisedModel,
     slope: Slope,
     direction: Array,
     lr: Array,
-) -> Point:
+) -> QuantisedModel:
     """A step of the model against a direction, and then the step of the centres."""
     quantiser = quantiser_of(quantise, f)
     x, c, steps = point
     moved = x - lr * direction
     if quantise is None or quantiser is None:
-        return Point(moved, c, steps + 1)
-    time = passes(point, f) + 1
+        return QuantisedModel(moved, c, steps + 1)
+    time = passes(point.steps, f) + 1
     pull = quantise.pull * time * quantise.pull_growth**time
     frozen = _frozen(quantise, f, point)
     x = jnp.where(frozen, quantiser.put(moved, x), quantiser.prox_weights(moved, c, lr * pull))
@@ -191,8 +189,8 @@ def move(
         sign=quantise.sign,
         per_cell=quantise.per_cell,
     )
-    return Point(jnp.where(frozen, quantiser.follow(x, c, settled), x), settled, steps + 1)
+    return QuantisedModel(jnp.where(frozen, quantiser.follow(x, c, settled), x), settled, steps + 1)
 
 
-def _frozen(quantise: Quantisation, f: PersonalOracle, point: Point) -> Array | bool:
-    return quantise.freeze_after is not None and passes(point, f) >= quantise.freeze_after
+def _frozen(quantise: Quantisation, f: PersonalOracle, point: QuantisedModel) -> Array | bool:
+    return quantise.freeze_after is not None and passes(point.steps, f) >= quantise.freeze_after

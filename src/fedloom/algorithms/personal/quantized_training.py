@@ -14,20 +14,19 @@ With Adam, the direction in the step of x is Adam's. Messages are empty, and the
 as it began. With a cohort, the others wait.
 
 Differs from the paper: in the sign of the centres' proximal map (`quantisation.py` says why, and
-how to have it as released), and in that steps are counted in rounds.
+how to have it as released), and in that steps are counted in rounds. The method's name is spelled
+as the paper spells it.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import optax
 
 from fedloom.algorithms.personal import quantisation
-from fedloom.algorithms.personal.local_training import LocalHub
+from fedloom.algorithms.personal.own_models import IdleHub, decay_param, passes
 from fedloom.algorithms.personal.quantisation import (
-    Point,
     Quantisation,
-    decay_param,
-    passes,
+    QuantisedModel,
     quantise_param,
     quantised,
 )
@@ -36,14 +35,14 @@ from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array, Nothing, Tree
+from fedloom.types import Array
 
 
-class QuantizedClient(NamedTuple):
+class QuantisedClient(NamedTuple):
     """The client's own model with its centres, and what the optimiser remembers."""
 
-    point: Point
-    memory: Tree
+    point: QuantisedModel
+    memory: Any
 
 
 @algorithm
@@ -59,26 +58,26 @@ class QuantizedTraining(Algorithm):
     optimiser: str = param(one_of("sgd", "adam"), "what makes the direction", default="sgd")
     decay: float = decay_param()
 
-    def init_hub(self, fed: FedView, key: Array, /) -> LocalHub:
-        """A fresh model."""
-        return LocalHub(fed.init_model(key))
+    def init_hub(self, fed: FedView, key: Array, /) -> IdleHub:
+        """A fresh model, which stays as it is."""
+        return IdleHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> QuantizedClient:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> QuantisedClient:
         """A fresh model of the client's own, with centres that suit it."""
         point = quantisation.start(self.quantise, f, f.own.init(key))
-        return QuantizedClient(point, self._rule().init(point.model))
+        return QuantisedClient(point, self._rule().init(point.model))
 
-    def round(self, hub: LocalHub, fed: FedView, key: Array, /) -> Round:
-        """A cohort trains."""
+    def round(self, hub: IdleHub, fed: FedView, key: Array, /) -> Round:
+        """A cohort takes K steps each; nothing comes back, and the hub stays as it is."""
         yield ask(self.train, (), to=uniform(key, fed.n, self.cohort))
         return hub, ()
 
     def train(
-        self, client: QuantizedClient, message: Nothing, f: PersonalOracle, key: Array, /
-    ) -> tuple[QuantizedClient, Nothing]:
+        self, client: QuantisedClient, message: tuple[()], f: PersonalOracle, key: Array, /
+    ) -> tuple[QuantisedClient, tuple[()]]:
         """K steps on the client's own model and its centres."""
 
-        def step(client: QuantizedClient, key: Array) -> QuantizedClient:
+        def step(client: QuantisedClient, key: Array) -> QuantisedClient:
             batch = f.draw(key)
 
             def slope(x: Array) -> Array:
@@ -87,13 +86,13 @@ class QuantizedTraining(Algorithm):
             point = quantisation.freeze(self.quantise, f, client.point)
             gradient = quantisation.gradient(self.quantise, f, point, slope)
             direction, memory = self._rule().update(gradient, client.memory)
-            lr = self.lr * self.decay ** passes(point, f)
+            lr = self.lr * self.decay ** passes(point.steps, f)
             moved = quantisation.move(self.quantise, f, point, slope, direction, lr)
-            return QuantizedClient(moved, memory)
+            return QuantisedClient(moved, memory)
 
         return repeat(step, client, key, steps_of(self.local_steps, f)), ()
 
-    def deployed(self, model: Array, client: QuantizedClient, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: QuantisedClient, f: PersonalOracle, /) -> Array:
         """The client's quantised model."""
         return quantised(self.quantise, f, client.point)
 

@@ -26,32 +26,25 @@ Differs from the paper: synchronise, then step. The listing does one or the othe
 has tau - 1 steps; `strict_listing` does so.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+from fedloom.algorithms.personal.joint_steps import joint_steps
+from fedloom.algorithms.personal.own_models import CommonHub, decay_param
 from fedloom.algorithms.personal.quantisation import (
-    Point,
     Quantisation,
-    decay_param,
-    descend,
-    models,
-    passes,
+    QuantisedModel,
+    Slope,
     quantise_param,
     quantised,
     start,
 )
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.errors import ParameterError
-from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.local import steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import flag, fraction, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
-
-
-class QuPeDHub(NamedTuple):
-    """The common model."""
-
-    model: Array
 
 
 @algorithm
@@ -78,42 +71,42 @@ class QuPeD(Algorithm):
                 "round is left out; got 1. Try local_steps = 10."
             )
 
-    def init_hub(self, fed: FedView, key: Array, /) -> QuPeDHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> CommonHub:
         """A fresh common model."""
-        return QuPeDHub(fed.init_model(key))
+        return CommonHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> Point:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> QuantisedModel:
         """A fresh model of the client's own, with centres that suit it."""
         return start(self.quantise, f, f.own.init(key))
 
-    def round(self, hub: QuPeDHub, fed: FedView, key: Array, /) -> Round:
+    def round(self, hub: CommonHub, fed: FedView, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        return QuPeDHub(hub.model + changes.estimate(fed.weights)), ()
+        return CommonHub(hub.model + changes.estimate(fed.weights)), ()
 
     def train(
-        self, client: Point, model: Array, f: PersonalOracle, key: Array, /
-    ) -> tuple[Point, Array]:
+        self, client: QuantisedModel, model: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[QuantisedModel, Array]:
         """K steps on x, c and w; the reply is the change of the common model."""
 
-        def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
-            point, w = state
-            shrink = self.decay ** passes(point, f)
-            batch = f.draw(key)
+        def own_slope(w: Array, batch: Any) -> Slope:
+            """(1 - lp) f_i'(x) + lp KD'_x(x, w), as a function of x."""
             teacher = f.outputs(w, batch)
+            return lambda x: f.own.learn(x, batch, self.guidance, teacher)
 
-            def slope(x: Array) -> Array:
-                return f.own.learn(x, batch, self.guidance, teacher)
-
-            point = descend(self.quantise, f, point, slope, self.lr * shrink)
-            students = [f.own.outputs(x, batch) for x in models(self.quantise, f, point)]
-            met = f.teach(w, batch, students)
-            return point, w - self.common_lr * shrink * self.guidance * met
+        def common_slope(w: Array, models: list[Array], batch: Any) -> Array:
+            """KD'_w(x, w) + KD'_w(Q_c(x), w)."""
+            students = [f.own.outputs(x, batch) for x in models]
+            return f.teach(w, batch, students)
 
         steps = steps_of(self.local_steps, f) - self.strict_listing
-        client, w = repeat(step, (client, model), key, steps)
+        client, w = joint_steps(
+            client, model, f, key, steps=steps, own_slope=own_slope, common_slope=common_slope,
+            quantise=self.quantise, lr=self.lr, common_lr=self.common_lr,
+            coupling=self.guidance, decay=self.decay,
+        )  # fmt: skip
         return client, w - model
 
-    def deployed(self, model: Array, client: Point, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: QuantisedModel, f: PersonalOracle, /) -> Array:
         """The client's quantised model."""
         return quantised(self.quantise, f, client)

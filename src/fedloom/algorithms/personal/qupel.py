@@ -20,35 +20,28 @@ tau              local_steps              eta_2, lambda(t)  quantise.centre_lr, 
 Differs from the paper: synchronise, then step (see `quped.py`); own models begin at the common one.
 """
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
+from fedloom.algorithms.personal.joint_steps import joint_steps
+from fedloom.algorithms.personal.own_models import CommonHub, decay_param
 from fedloom.algorithms.personal.quantisation import (
-    Point,
     Quantisation,
-    decay_param,
-    descend,
-    models,
-    passes,
+    QuantisedModel,
+    Slope,
     quantise_param,
     quantised,
     start,
 )
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.errors import ParameterError
-from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.local import steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
 from fedloom.parameters import at_least_zero, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
-
-
-class QuPeLHub(NamedTuple):
-    """The common model."""
-
-    model: Array
 
 
 @algorithm
@@ -65,11 +58,11 @@ class QuPeL(Algorithm):
     cohort: int | None = cohort_param()
     decay: float = decay_param()
 
-    def init_hub(self, fed: FedView, key: Array, /) -> QuPeLHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> CommonHub:
         """A fresh common model."""
-        return QuPeLHub(fed.init_model(key))
+        return CommonHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> Point:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> QuantisedModel:
         """Nothing yet: the own model begins at the common one, in the first round."""
         if f.own.layout != f.layout:
             raise ParameterError(
@@ -78,37 +71,38 @@ class QuPeL(Algorithm):
             )
         return start(self.quantise, f, f.zeros())
 
-    def round(self, hub: QuPeLHub, fed: FedView, key: Array, /) -> Round:
+    def round(self, hub: CommonHub, fed: FedView, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
         changes = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
-        return QuPeLHub(hub.model + changes.estimate(fed.weights)), ()
+        return CommonHub(hub.model + changes.estimate(fed.weights)), ()
 
     def train(
-        self, client: Point, model: Array, f: PersonalOracle, key: Array, /
-    ) -> tuple[Point, Array]:
+        self, client: QuantisedModel, model: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[QuantisedModel, Array]:
         """K steps on x, c and w; the reply is the change of the common model."""
 
-        def step(state: tuple[Point, Array], key: Array) -> tuple[Point, Array]:
-            point, w = state
-            batch = f.draw(key)
+        def own_slope(w: Array, batch: Any) -> Slope:
+            """f_i'(x) + lp (x - w), as a function of x."""
+            return lambda x: f.own.grad_on(x, batch) + self.closeness * (x - w)
 
-            def slope(x: Array) -> Array:
-                return f.own.grad_on(x, batch) + self.closeness * (x - w)
+        def common_slope(w: Array, models: list[Array], batch: Any) -> Array:
+            """(w - x) + (w - Q_c(x))."""
+            return sum((w - x for x in models), jnp.zeros_like(w))
 
-            shrink = self.decay ** passes(point, f)
-            point = descend(self.quantise, f, point, slope, self.lr * shrink)
-            apart = sum(w - x for x in models(self.quantise, f, point))
-            return point, w - self.common_lr * shrink * self.closeness * apart
-
+        steps = steps_of(self.local_steps, f)
         begun = self._begun(client, model, f)
-        client, w = repeat(step, (begun, model), key, steps_of(self.local_steps, f))
+        client, w = joint_steps(
+            begun, model, f, key, steps=steps, own_slope=own_slope, common_slope=common_slope,
+            quantise=self.quantise, lr=self.lr, common_lr=self.common_lr,
+            coupling=self.closeness, decay=self.decay,
+        )  # fmt: skip
         return client, w - model
 
-    def deployed(self, model: Array, client: Point, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: QuantisedModel, f: PersonalOracle, /) -> Array:
         """The client's quantised model."""
         return quantised(self.quantise, f, self._begun(client, model, f))
 
-    def _begun(self, client: Point, model: Array, f: PersonalOracle) -> Point:
+    def _begun(self, client: QuantisedModel, model: Array, f: PersonalOracle) -> QuantisedModel:
         """The client's point; before its first step, the common model."""
         fresh = start(self.quantise, f, model)
         return jax.tree.map(lambda a, b: jnp.where(client.steps == 0, a, b), fresh, client)

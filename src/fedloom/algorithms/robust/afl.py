@@ -21,7 +21,7 @@ steps alike where all clients are lost equally often, and leaves the limit.
 
 from typing import ClassVar, NamedTuple
 
-from fedloom.algorithms.robust.exchanges import RobustHub, first_hub, next_hub
+from fedloom.algorithms.robust.exchanges import MixtureHub, first_hub, next_hub
 from fedloom.cohorts import everyone
 from fedloom.operators.proximal import project_simplex
 from fedloom.oracles import FedView, SmoothOracle
@@ -46,11 +46,11 @@ class AFL(Algorithm):
     lr: float = param(positive, "step size of the model")
     weight_lr: float = param(positive, "step size of the clients' weights, lambda")
 
-    def init_hub(self, fed: FedView, key: Array, /) -> RobustHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
         """A fresh model and equal weights."""
         return first_hub(fed, key)
 
-    def round(self, hub: RobustHub, fed: FedView, key: Array, /) -> Round:
+    def round(self, hub: MixtureHub, fed: FedView, key: Array, /) -> Round:
         """Down in the model, up in lambda."""
         slopes = yield ask(self.slope, hub.model, to=everyone(fed.n))
         model = fed.prox(hub.model - self.lr * slopes.sum(hub.weights).grad, self.lr)
@@ -58,7 +58,7 @@ class AFL(Algorithm):
         weights = project_simplex(hub.weights + self.weight_lr * losses)
         return next_hub(hub, model, weights, iterate=model)
 
-    def other_models(self, hub: RobustHub, fed: FedView, /) -> dict[str, Array]:
+    def other_models(self, hub: MixtureHub, fed: FedView, /) -> dict[str, Array]:
         """The mean of all iterates."""
         return {"average": hub.averages.model}
 

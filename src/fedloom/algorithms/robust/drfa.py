@@ -20,7 +20,7 @@ Where replies are lost, m in n / m is the number that arrived.
 
 Paper            here                     Paper           here
 tau, eta         local_steps, lr          gamma           weight_lr
-w_bar, lambda    RobustHub                m, N            cohort, fed.n
+w_bar, lambda    MixtureHub               m, N            cohort, fed.n
 
 The paper's answer averages all local iterates. The mean of the snapshots w' over the rounds has the
 same expectation and costs no message; it is reported as `average`, beside the last model.
@@ -35,20 +35,35 @@ above a floor (weight_floor, here as a part of 1 / n and by projection). It take
 before step t' rather than after it, for which there is no option: the mean above would be wrong.
 """
 
-from fedloom.algorithms.robust.exchanges import RobustHub, next_hub
-from fedloom.algorithms.robust.probing import Probing
+from typing import Any, ClassVar
+
+import jax
+
+from fedloom.algorithms.robust.exchanges import (
+    DRFAMessage,
+    DRFAReply,
+    MixtureHub,
+    first_hub,
+    losses_of_all,
+    mean_by_lambda,
+    next_hub,
+)
+from fedloom.cohorts import uniform
+from fedloom.local import projected_steps_keeping
 from fedloom.operators.simplex import project_floored_simplex
-from fedloom.oracles import FedView
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import Rule, at_least, fraction, one_of, param, positive
-from fedloom.protocol import Round, algorithm
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
 
 _below_one = Rule(lambda v: fraction.holds(v) and v < 1, "a number from 0 to below 1", 0.01)
 
 
 @algorithm
-class DRFA(Probing):
+class DRFA(Algorithm):
     """Distributionally robust averaging: local steps, for the worst mixture of clients."""
+
+    takes_constraint: ClassVar[bool] = True
 
     lr: float = param(positive, "step size of the local steps")
     weight_lr: float = param(positive, "step size of the clients' weights, lambda")
@@ -68,10 +83,44 @@ class DRFA(Probing):
         _below_one, "smallest weight of a client, as a part of 1 / n", default=0.0
     )
 
-    def round(self, hub: RobustHub, fed: FedView, key: Array, /) -> Round:
+    def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
+        """A fresh model and equal weights."""
+        return first_hub(fed, key)
+
+    def round(self, hub: MixtureHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at clients drawn by lambda; then the losses that move lambda."""
-        probed = yield from self._train_and_probe(hub, fed, key, self.sampling)
+        draw_key, stop_key, probe_key = jax.random.split(key, 3)
+        stop = jax.random.randint(stop_key, (), 1, self.local_steps + 1)
+        message = DRFAMessage(hub.model, stop)
+        mean = yield from mean_by_lambda(
+            self.train, message, hub.weights, fed, draw_key, self.cohort, self.sampling
+        )
+        # A mean of points of W is in W; one whose weights do not sum to one need not be.
+        model = fed.prox(hub.model + mean.change, self.lr)
+        snapshot = fed.prox(hub.model + mean.snapshot, self.lr)
+        probed = yield ask(self.probe, snapshot, to=uniform(probe_key, fed.n, self.cohort))
+        losses = losses_of_all(probed, fed.n)
         rate = self.weight_lr * self.weight_lr_decay**hub.averages.rounds
-        ascent = rate * self.local_steps * probed.losses
+        ascent = rate * self.local_steps * losses
         weights = project_floored_simplex(hub.weights + ascent, self.weight_floor / fed.n)
-        return next_hub(hub, probed.model, weights, iterate=probed.snapshot)
+        return next_hub(hub, model, weights, iterate=snapshot)
+
+    def other_models(self, hub: MixtureHub, fed: FedView, /) -> dict[str, Array]:
+        """The mean of the snapshots."""
+        return {"average": hub.averages.model}
+
+    def train(
+        self, client: tuple[()], message: DRFAMessage, f: SmoothOracle, key: Array, /
+    ) -> tuple[Any, DRFAReply]:
+        """K projected steps; the reply is the change at their end and at the snapshot."""
+        start, stop = message
+        last, kept = projected_steps_keeping(
+            f, start, key, lr=self.lr, steps=self.local_steps, keep=stop
+        )
+        return client, DRFAReply(last - start, kept - start)
+
+    def probe(
+        self, client: tuple[()], model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Any, Array]:
+        """The loss on one batch."""
+        return client, f.value(model, key)

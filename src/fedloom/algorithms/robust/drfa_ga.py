@@ -17,7 +17,7 @@ Where some are lost, the losses that arrive count n times over their number.
 
 Paper            here                     Paper           here
 tau, eta         local_steps, lr          gamma           weight_lr
-w_bar, lambda    RobustHub                m, N            cohort, fed.n
+w_bar, lambda    MixtureHub               m, N            cohort, fed.n
 
 Differs from the paper: the paper's g is any smooth strongly concave function; here it is the
 quadratic one, or none (mu = 0). The gradient of KL is unbounded on the simplex, so that it has no
@@ -28,7 +28,13 @@ beside the last one. A cohort of none asks everyone and weighs by lambda.
 
 from typing import ClassVar
 
-from fedloom.algorithms.robust.exchanges import RobustHub, first_hub, mean_by_lambda, next_hub
+from fedloom.algorithms.robust.exchanges import (
+    MixtureHub,
+    first_hub,
+    losses_of_all,
+    mean_by_lambda,
+    next_hub,
+)
 from fedloom.cohorts import everyone
 from fedloom.local import projected_steps
 from fedloom.operators.proximal import project_simplex
@@ -56,24 +62,23 @@ class DRFAGA(Algorithm):
         default=None,
     )
 
-    def init_hub(self, fed: FedView, key: Array, /) -> RobustHub:
+    def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
         """A fresh model and equal weights."""
         return first_hub(fed, key)
 
-    def round(self, hub: RobustHub, fed: FedView, key: Array, /) -> Round:
+    def round(self, hub: MixtureHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at clients drawn by lambda, and everyone's loss at the start of them."""
         change = yield from mean_by_lambda(
             self.train, hub.model, hub.weights, fed, key, self.cohort
         )
         values = yield ask(self.value, hub.model, to=everyone(fed.n))
-        losses = values.cohort.scale(fed.n) * values.scatter(fed.n)
-        slope = losses - self.mu * (hub.weights - 1 / fed.n)
+        slope = losses_of_all(values, fed.n) - self.mu * (hub.weights - 1 / fed.n)
         rate = values.cohort.any() * self.weight_lr
         weights = project_simplex(hub.weights + rate * slope)
         model = hub.model + change
         return next_hub(hub, model, weights, iterate=model)
 
-    def other_models(self, hub: RobustHub, fed: FedView, /) -> dict[str, Array]:
+    def other_models(self, hub: MixtureHub, fed: FedView, /) -> dict[str, Array]:
         """The mean of the rounds' models."""
         return {"average": hub.averages.model}
 

@@ -19,28 +19,42 @@ lambda as it is; else g would weigh more than stated.
 
 Paper            here                     Paper           here
 tau, eta         local_steps, lr          gamma           weight_lr
-w_bar, lambda    RobustHub                m, N            cohort, fed.n
+w_bar, lambda    MixtureHub               m, N            cohort, fed.n
 
 Differs from the paper: v carries n / m, without which g would weigh n / m times as much as stated.
 The mean of the snapshots is reported as `average`, as for DRFA.
 """
 
+from typing import Any, ClassVar
+
+import jax
 import jax.numpy as jnp
 
-from fedloom.algorithms.robust.exchanges import RobustHub, next_hub
-from fedloom.algorithms.robust.probing import Probing
+from fedloom.algorithms.robust.exchanges import (
+    DRFAMessage,
+    DRFAReply,
+    MixtureHub,
+    first_hub,
+    losses_of_all,
+    mean_by_lambda,
+    next_hub,
+)
+from fedloom.cohorts import uniform
+from fedloom.local import projected_steps_keeping
 from fedloom.operators.simplex import proximal_kl, proximal_quadratic
-from fedloom.oracles import FedView
+from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, one_of, param, positive
-from fedloom.protocol import Round, algorithm
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
 
 _PRIORS = {"quadratic": proximal_quadratic, "kl": proximal_kl}
 
 
 @algorithm
-class DRFAProx(Probing):
+class DRFAProx(Algorithm):
     """Distributionally robust averaging that stays near equal weights."""
+
+    takes_constraint: ClassVar[bool] = True
 
     lr: float = param(positive, "step size of the local steps")
     weight_lr: float = param(positive, "step size of the clients' weights, lambda")
@@ -55,12 +69,46 @@ class DRFAProx(Probing):
         default=None,
     )
 
-    def round(self, hub: RobustHub, fed: FedView, key: Array, /) -> Round:
-        """DRFA's exchanges, then the proximal map of g."""
-        probed = yield from self._train_and_probe(hub, fed, key)
+    def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
+        """A fresh model and equal weights."""
+        return first_hub(fed, key)
+
+    def round(self, hub: MixtureHub, fed: FedView, key: Array, /) -> Round:
+        """The exchanges of DRFA, then the proximal map of g."""
+        draw_key, stop_key, probe_key = jax.random.split(key, 3)
+        stop = jax.random.randint(stop_key, (), 1, self.local_steps + 1)
+        message = DRFAMessage(hub.model, stop)
+        mean = yield from mean_by_lambda(
+            self.train, message, hub.weights, fed, draw_key, self.cohort
+        )
+        # A mean of points of W is in W; one whose weights do not sum to one need not be.
+        model = fed.prox(hub.model + mean.change, self.lr)
+        snapshot = fed.prox(hub.model + mean.snapshot, self.lr)
+        probed = yield ask(self.probe, snapshot, to=uniform(probe_key, fed.n, self.cohort))
+        losses = losses_of_all(probed, fed.n)
         rate = self.weight_lr * self.local_steps
         equal = jnp.full_like(hub.weights, 1 / fed.n)
         proximal = _PRIORS[self.prior]
-        moved = proximal(hub.weights + rate * probed.losses, rate * self.mu, equal)
-        weights = jnp.where(probed.heard, moved, hub.weights)
-        return next_hub(hub, probed.model, weights, iterate=probed.snapshot)
+        moved = proximal(hub.weights + rate * losses, rate * self.mu, equal)
+        weights = jnp.where(probed.cohort.any(), moved, hub.weights)
+        return next_hub(hub, model, weights, iterate=snapshot)
+
+    def other_models(self, hub: MixtureHub, fed: FedView, /) -> dict[str, Array]:
+        """The mean of the snapshots."""
+        return {"average": hub.averages.model}
+
+    def train(
+        self, client: tuple[()], message: DRFAMessage, f: SmoothOracle, key: Array, /
+    ) -> tuple[Any, DRFAReply]:
+        """K projected steps; the reply is the change at their end and at the snapshot."""
+        start, stop = message
+        last, kept = projected_steps_keeping(
+            f, start, key, lr=self.lr, steps=self.local_steps, keep=stop
+        )
+        return client, DRFAReply(last - start, kept - start)
+
+    def probe(
+        self, client: tuple[()], model: Array, f: SmoothOracle, key: Array, /
+    ) -> tuple[Any, Array]:
+        """The loss on one batch."""
+        return client, f.value(model, key)

@@ -1,4 +1,4 @@
-"""What the robust methods share: the hub's state, and means by lambda."""
+"""What the robust methods share: the hub's state, means by lambda, and estimates of all losses."""
 
 from collections.abc import Callable, Generator
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class Averages(NamedTuple):
         )
 
 
-class RobustHub(NamedTuple):
+class MixtureHub(NamedTuple):
     """The model, the weights of the clients (lambda), and the means of both."""
 
     model: Array
@@ -38,26 +38,40 @@ class RobustHub(NamedTuple):
     averages: Averages
 
 
-class Shown(NamedTuple):
+class MixtureShown(NamedTuple):
     """For the eye: lambda after the round, and its mean over the rounds."""
 
     weights: Array
     average_weights: Array
 
 
-def first_hub(fed: FedView, key: Array) -> RobustHub:
+class DRFAMessage(NamedTuple):
+    """Where local steps begin, and after how many of them, t', a snapshot is taken."""
+
+    model: Array
+    stop: Array
+
+
+class DRFAReply(NamedTuple):
+    """How the client's model had changed at the end, and at the snapshot."""
+
+    change: Array
+    snapshot: Array
+
+
+def first_hub(fed: FedView, key: Array) -> MixtureHub:
     """A fresh model inside the constraint set, and equal weights."""
     model = fed.prox(fed.init_model(key), 1.0)
     weights = jnp.full(fed.n, 1 / fed.n, fed.layout.dtype)
-    return RobustHub(model, weights, Averages(model, weights, jnp.zeros((), jnp.int32)))
+    return MixtureHub(model, weights, Averages(model, weights, jnp.zeros((), jnp.int32)))
 
 
 def next_hub(
-    hub: RobustHub, model: Array, weights: Array, iterate: Array
-) -> tuple[RobustHub, Shown]:
+    hub: MixtureHub, model: Array, weights: Array, iterate: Array
+) -> tuple[MixtureHub, MixtureShown]:
     """The hub after a round; `iterate` is the model that counts in the average."""
     averages = hub.averages.including(iterate, hub.weights)
-    return RobustHub(model, weights, averages), Shown(weights, averages.weights)
+    return MixtureHub(model, weights, averages), MixtureShown(weights, averages.weights)
 
 
 def mean_by_lambda(
@@ -80,3 +94,11 @@ def mean_by_lambda(
     asked = uniform(key, fed.n, cohort)
     replies = yield ask(method, message, to=asked)
     return replies.sum(weights * replies.cohort.scale(fed.n))
+
+
+def losses_of_all(replies: Replies, n: int) -> Array:
+    """v: n / m times the loss of each of the m clients that answered, and 0 for the others.
+
+    Where every set of m clients is equally likely, its mean is the vector of all clients' losses.
+    """
+    return replies.cohort.scale(n) * replies.scatter(n)

@@ -24,6 +24,8 @@ Differs from the paper: the text has no listing; this one is rebuilt from the pr
 2.2.
 """
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 
 from fedloom.algorithms.vertical import saddle, scaling
@@ -31,7 +33,7 @@ from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
-from fedloom.protocol import Round, algorithm, ask
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
 
 
@@ -41,21 +43,38 @@ def theory(c: Constants) -> Array:
 
 
 @algorithm
-class EGVFL(saddle.Saddle):
+class EGVFL(Algorithm):
     """Extragradient steps of hub and parties."""
+
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
 
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
+
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> SaddleHub:
+        """Zero slack and price."""
+        return saddle.first_hub(fed, self.step, self.iterate)
+
+    def init_client(self, f: PartyOracle, key: Array, /) -> SaddleParty:
+        """A zero share."""
+        return saddle.first_party(f, key, self.step, self.iterate)
+
     def opening(self, hub: SaddleHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
-        scale = yield from scaling.find_scale(self, fed, key, theory)
+        scale = yield from scaling.find_scale(
+            fed, key, theory, step=self.step, beta_trick=self.beta_trick, eigenvalue=self.eigenvalue
+        )
         return hub._replace(scale=scale), ()
 
     def round(self, hub: SaddleHub, fed: VerticalFedView, key: Array, /) -> Round:
-        """Both half-steps."""
+        """The half-step to (zh, yh), then the step from (z, y) along the operator there."""
         z, y, (step, beta), average = hub
         loss = fed.loss.scaled(beta)
         products = (yield ask(self.look, y, to=everyone(fed.n))).sum()
@@ -78,3 +97,11 @@ class EGVFL(saddle.Saddle):
         share = x - step * (beta * f.adjoint(y) + f.grad_r(half))
         moved = SaddleParty(share, half, client.scale, saddle.add(average, half))
         return moved, beta * f.forward(half)
+
+    def model(self, hub: SaddleHub, fed: VerticalFedView, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        return saddle.chosen(hub.slack, hub.average) / hub.scale.beta
+
+    def deployed(self, model: Array, client: SaddleParty, f: PartyOracle, /) -> Array:
+        """The party's share of the model."""
+        return saddle.chosen(client.share, client.average)

@@ -15,7 +15,7 @@ and extragradient, take the whole operator at the half-point. And where it sends
 here sends y + rho v, which is all that a party uses: half of the bytes.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
@@ -25,7 +25,7 @@ from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import at_least_zero, param
-from fedloom.protocol import Round, algorithm, ask
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
 
 
@@ -40,8 +40,11 @@ class AugmentedHub(NamedTuple):
 
 
 @algorithm
-class EGVFLAugmented(saddle.Saddle):
+class EGVFLAugmented(Algorithm):
     """Extragradient steps on the augmented Lagrangian."""
+
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     rho: float = param(at_least_zero, "weight of the penalty on the residual", default=1.0)
     step: float | None = scaling.step_param()
@@ -49,18 +52,33 @@ class EGVFLAugmented(saddle.Saddle):
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
 
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
+
     def init_hub(self, fed: VerticalFedView, key: Array, /) -> AugmentedHub:
-        """Zeros."""
-        z, y, scale, average = saddle.first_hub(self, fed)
+        """Zero slack and price, and the products of zero shares."""
+        z, y, scale, average = saddle.first_hub(fed, self.step, self.iterate)
         return AugmentedHub(z, y, z, scale, average)
+
+    def init_client(self, f: PartyOracle, key: Array, /) -> SaddleParty:
+        """A zero share."""
+        return saddle.first_party(f, key, self.step, self.iterate)
 
     def opening(self, hub: AugmentedHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
-        scale = yield from scaling.find_scale(self, fed, key, self._theory)
+        scale = yield from scaling.find_scale(
+            fed,
+            key,
+            self._theory,
+            step=self.step,
+            beta_trick=self.beta_trick,
+            eigenvalue=self.eigenvalue,
+        )
         return hub._replace(scale=scale), ()
 
     def round(self, hub: AugmentedHub, fed: VerticalFedView, key: Array, /) -> Round:
-        """Both half-steps."""
+        """The half-step to (zh, yh), then the step from (z, y) along the operator there."""
         z, y, products, (step, beta), average = hub
         loss = fed.loss.scaled(beta)
         pull, v = y + self.rho * (products - z), products - z
@@ -85,6 +103,14 @@ class EGVFLAugmented(saddle.Saddle):
         share = x - step * (beta * f.adjoint(pull) + f.grad_r(half))
         moved = SaddleParty(share, half, client.scale, saddle.add(average, half))
         return moved, beta * f.forward(share)
+
+    def model(self, hub: AugmentedHub, fed: VerticalFedView, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        return saddle.chosen(hub.slack, hub.average) / hub.scale.beta
+
+    def deployed(self, model: Array, client: SaddleParty, f: PartyOracle, /) -> Array:
+        """The party's share of the model."""
+        return saddle.chosen(client.share, client.average)
 
     def _theory(self, c: Constants) -> Array:
         """The step of Theorem C.1."""

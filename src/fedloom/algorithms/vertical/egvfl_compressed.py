@@ -16,6 +16,8 @@ Differs from the paper: one exchange in full comes before the first iteration, w
 references are unknown; and references may move to the newer points.
 """
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 
 from fedloom.algorithms.vertical import references, scaling
@@ -31,15 +33,18 @@ from fedloom.cohorts import everyone
 from fedloom.operators.compressors import RandK, Unbiased
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import Rule, param
-from fedloom.protocol import Round, algorithm, ask
-from fedloom.types import Array, Tree
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.types import Array, Scalar, Tree
 
 _unbiased = Rule(lambda v: isinstance(v, Unbiased), "an unbiased compressor", RandK(25))
 
 
 @algorithm
-class EGVFLCompressed(references.Referenced):
+class EGVFLCompressed(Algorithm):
     """Extragradient steps with compressed differences."""
+
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     compressor: Unbiased = param(_unbiased, "the compressor Q")
     refresh: float | None = references.refresh_param()
@@ -47,6 +52,27 @@ class EGVFLCompressed(references.Referenced):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
+
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
+    begin = staticmethod(references.begin)
+
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> ReferenceHub:
+        """Zero slack, price and reference."""
+        return references.first_hub(fed, self.step)
+
+    def init_client(self, f: PartyOracle, key: Array, /) -> ReferenceParty:
+        """A zero share and reference."""
+        return references.first_party(f, self.step)
+
+    def opening(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
+        """The step size, where it is left to theory; then the first exchange in full."""
+        scale = yield from scaling.find_scale(
+            fed, key, lambda c: self._theory(c, hub.price),
+            step=self.step, beta_trick=self.beta_trick, eigenvalue=self.eigenvalue,
+        )  # fmt: skip
+        return (yield from references.first_exchange(hub, scale, fed, key)), ()
 
     def round(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
         """One compressed exchange, and at times one in full."""
@@ -59,7 +85,10 @@ class EGVFLCompressed(references.Referenced):
         total = total if self.compressor.exact else hub.anchored + total
         slack, price = references.whole(hub, fed, half, total)
         after = hub._replace(slack=slack, price=price)
-        hub = yield from references.refreshed(self, hub, after, fed, references.toss(key, p))
+        coin = references.toss(key, p)
+        hub = yield from references.refreshed(
+            self.refresh_references, hub, after, fed, coin, self.reference
+        )
         return hub, ()
 
     def move(self, client: ReferenceParty, message: Tree, f: PartyOracle, key: Array, /) -> tuple:
@@ -73,7 +102,21 @@ class EGVFLCompressed(references.Referenced):
         moved = client._replace(share=share, before=client.share, iterations=client.iterations + 1)
         return moved, reply
 
-    def _chance(self, like: Array) -> float:
+    def refresh_references(
+        self, client: ReferenceParty, price: Array, f: PartyOracle, key: Array, /
+    ) -> tuple[ReferenceParty, Array]:
+        """Move the references; answers with the product of the party's new one."""
+        return references.moved_references(client, price, f, self.reference)
+
+    def model(self, hub: ReferenceHub, fed: VerticalFedView, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        return hub.slack / hub.scale.beta
+
+    def deployed(self, model: Array, client: ReferenceParty, f: PartyOracle, /) -> Array:
+        """The party's share of the model."""
+        return client.share
+
+    def _chance(self, like: Array) -> Scalar:
         return self.compressor.portion(like) if self.refresh is None else self.refresh
 
     def _pack(self, value: Array, reference: Array, key: Array) -> Tree:

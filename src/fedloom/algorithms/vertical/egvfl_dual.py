@@ -14,7 +14,7 @@ beta-trick: scaling moves both constants the same way.
 Differs from the paper: in nothing; the printed sign of the price step is right.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from fedloom.algorithms.vertical import saddle, scaling
 from fedloom.algorithms.vertical.egvfl import theory as primal_theory
@@ -22,7 +22,7 @@ from fedloom.algorithms.vertical.saddle import SaddleParty
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
-from fedloom.protocol import Round, algorithm, ask
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
 
 
@@ -39,25 +39,38 @@ def theory(c: Constants) -> Array:
 
 
 @algorithm
-class EGVFLDual(saddle.Saddle):
+class EGVFLDual(Algorithm):
     """Extragradient steps on model and price."""
+
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     step: float | None = scaling.step_param()
     eigenvalue: str = scaling.eigenvalue_param()
     iterate: str = saddle.iterate_param()
 
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
+
     def init_hub(self, fed: VerticalFedView, key: Array, /) -> DualHub:
-        """Zeros."""
-        _, price, scale, _ = saddle.first_hub(self, fed)
-        return DualHub(price, scale)
+        """A zero price."""
+        price = fed.loss.zeros()
+        return DualHub(price, scaling.given(self.step, price.dtype))
+
+    def init_client(self, f: PartyOracle, key: Array, /) -> SaddleParty:
+        """A zero share."""
+        return saddle.first_party(f, key, self.step, self.iterate)
 
     def opening(self, hub: DualHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
-        scale = yield from scaling.find_scale(self, fed, key, theory)
+        scale = yield from scaling.find_scale(
+            fed, key, theory, step=self.step, eigenvalue=self.eigenvalue
+        )
         return hub._replace(scale=scale), ()
 
     def round(self, hub: DualHub, fed: VerticalFedView, key: Array, /) -> Round:
-        """Both half-steps."""
+        """The half-step to yh, then the step from y along the operator there."""
         y, step = hub.price, hub.scale.step
         products = (yield ask(self.look, y, to=everyone(fed.n))).sum()
         y_half = y - step * (fed.loss.conjugate_grad(y) - products)
@@ -80,3 +93,7 @@ class EGVFLDual(saddle.Saddle):
     def model(self, hub: DualHub, fed: VerticalFedView, /) -> Array:
         """The scores that the price stands for: the slack that maximises y'z - l(z)."""
         return fed.loss.conjugate_grad(hub.price)
+
+    def deployed(self, model: Array, client: SaddleParty, f: PartyOracle, /) -> Array:
+        """The party's share of the model."""
+        return saddle.chosen(client.share, client.average)

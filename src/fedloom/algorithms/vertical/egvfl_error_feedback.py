@@ -24,17 +24,18 @@ from fedloom.cohorts import everyone
 from fedloom.operators.compressors import Biased, TopK
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import Rule, param
-from fedloom.protocol import Round, algorithm, ask
-from fedloom.types import Array, Tree
+from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.types import Array, Scalar, Tree
 
 _biased = Rule(lambda v: isinstance(v, Biased), "a biased compressor", TopK(25))
 
 
 @algorithm
-class EGVFLErrorFeedback(references.Referenced):
+class EGVFLErrorFeedback(Algorithm):
     """Extragradient steps with compressed differences and their residuals."""
 
-    feeds_back: ClassVar[bool] = True
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     compressor: Biased = param(_biased, "the compressor C")
     refresh: float | None = references.refresh_param()
@@ -42,6 +43,27 @@ class EGVFLErrorFeedback(references.Referenced):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
+
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
+    begin = staticmethod(references.begin)
+
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> ReferenceHub:
+        """Zero slack, price and reference."""
+        return references.first_hub(fed, self.step, feeds_back=True)
+
+    def init_client(self, f: PartyOracle, key: Array, /) -> ReferenceParty:
+        """A zero share and reference."""
+        return references.first_party(f, self.step, feeds_back=True)
+
+    def opening(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
+        """The step size, where it is left to theory; then the first exchange in full."""
+        scale = yield from scaling.find_scale(
+            fed, key, lambda c: self._theory(c, hub.price),
+            step=self.step, beta_trick=self.beta_trick, eigenvalue=self.eigenvalue,
+        )  # fmt: skip
+        return (yield from references.first_exchange(hub, scale, fed, key)), ()
 
     def round(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
         """One compressed exchange, and at times one in full."""
@@ -54,7 +76,10 @@ class EGVFLErrorFeedback(references.Referenced):
         products = hub.anchored + replies.map(lambda part: restore(part, hub.price)).sum()
         slack, price = references.whole(hub, fed, half, products)
         after = hub._replace(slack=slack, price=price, error=error)
-        hub = yield from references.refreshed(self, hub, after, fed, references.toss(key, p))
+        coin = references.toss(key, p)
+        hub = yield from references.refreshed(
+            self.refresh_references, hub, after, fed, coin, self.reference
+        )
         return hub, ()
 
     def move(self, client: ReferenceParty, message: Tree, f: PartyOracle, key: Array, /) -> tuple:
@@ -71,7 +96,21 @@ class EGVFLErrorFeedback(references.Referenced):
         )
         return moved, reply
 
-    def _chance(self, like: Array) -> float:
+    def refresh_references(
+        self, client: ReferenceParty, price: Array, f: PartyOracle, key: Array, /
+    ) -> tuple[ReferenceParty, Array]:
+        """Move the references; answers with the product of the party's new one."""
+        return references.moved_references(client, price, f, self.reference)
+
+    def model(self, hub: ReferenceHub, fed: VerticalFedView, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        return hub.slack / hub.scale.beta
+
+    def deployed(self, model: Array, client: ReferenceParty, f: PartyOracle, /) -> Array:
+        """The party's share of the model."""
+        return client.share
+
+    def _chance(self, like: Array) -> Scalar:
         return self.compressor.portion(like) if self.refresh is None else self.refresh
 
     def _theory(self, c: Constants, like: Array) -> Array:

@@ -11,24 +11,37 @@ Differs from the paper: head x_i and arrays w_i are one vector here, so both ste
 the gradient of y'g_i(A_i, w_i) x_i, by a Jacobian-transpose product.
 """
 
+from typing import ClassVar
+
 from fedloom.algorithms.vertical import saddle
 from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import param, positive
-from fedloom.protocol import Round, algorithm, ask
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
 
 
 @algorithm
-class EGVFLNonlinear(saddle.Saddle):
+class EGVFLNonlinear(Algorithm):
     """Extragradient steps with a network at each party."""
+
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     step: float = param(positive, "step size of hub and parties")
     iterate: str = saddle.iterate_param()
 
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> SaddleHub:
+        """Zero slack and price."""
+        return saddle.first_hub(fed, self.step, self.iterate)
+
+    def init_client(self, f: PartyOracle, key: Array, /) -> SaddleParty:
+        """A zero share, behind a fresh network."""
+        return saddle.first_party(f, key, self.step, self.iterate)
+
     def round(self, hub: SaddleHub, fed: VerticalFedView, key: Array, /) -> Round:
-        """Both half-steps."""
+        """The half-step to (zh, yh), then the step from (z, y) along the operator there."""
         z, y, scale, average = hub
         loss, step = fed.loss, self.step
         outputs = (yield ask(self.look, y, to=everyone(fed.n))).sum()
@@ -50,3 +63,11 @@ class EGVFLNonlinear(saddle.Saddle):
         x, half, scale, average = client
         share = x - self.step * (f.pull(half, y) + f.grad_r(half))
         return SaddleParty(share, half, scale, saddle.add(average, half)), f.forward(half)
+
+    def model(self, hub: SaddleHub, fed: VerticalFedView, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        return saddle.chosen(hub.slack, hub.average) / hub.scale.beta
+
+    def deployed(self, model: Array, client: SaddleParty, f: PartyOracle, /) -> Array:
+        """The party's share of the model."""
+        return saddle.chosen(client.share, client.average)

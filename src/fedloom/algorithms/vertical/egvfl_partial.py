@@ -13,6 +13,8 @@ p defaults to m/n. Differs from the paper: there one party answers, with the fac
 listing also has grad r_i inside A_i'[.], where not even the sizes fit.
 """
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 
@@ -22,8 +24,8 @@ from fedloom.algorithms.vertical.scaling import Constants
 from fedloom.cohorts import everyone, uniform
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import at_least, param
-from fedloom.protocol import Replies, Round, algorithm, ask
-from fedloom.types import Array, Nothing
+from fedloom.protocol import Algorithm, Replies, Round, algorithm, ask
+from fedloom.types import Array, Nothing, Scalar
 
 
 def estimate(replies: Replies, n: int) -> Array:
@@ -32,8 +34,11 @@ def estimate(replies: Replies, n: int) -> Array:
 
 
 @algorithm
-class EGVFLPartial(references.Referenced):
+class EGVFLPartial(Algorithm):
     """Extragradient steps with products of a few parties."""
+
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     cohort: int | None = param(
         at_least(1).or_none("everyone"), "parties that answer in an iteration", default=1
@@ -43,6 +48,27 @@ class EGVFLPartial(references.Referenced):
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
+
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
+    begin = staticmethod(references.begin)
+
+    def init_hub(self, fed: VerticalFedView, key: Array, /) -> ReferenceHub:
+        """Zero slack, price and reference."""
+        return references.first_hub(fed, self.step)
+
+    def init_client(self, f: PartyOracle, key: Array, /) -> ReferenceParty:
+        """A zero share and reference."""
+        return references.first_party(f, self.step)
+
+    def opening(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
+        """The step size, where it is left to theory; then the first exchange in full."""
+        scale = yield from scaling.find_scale(
+            fed, key, lambda c: self._theory(c, hub.price),
+            step=self.step, beta_trick=self.beta_trick, eigenvalue=self.eigenvalue,
+        )  # fmt: skip
+        return (yield from references.first_exchange(hub, scale, fed, key)), ()
 
     def round(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The price to all, products from a few, and at times an exchange in full."""
@@ -55,7 +81,10 @@ class EGVFLPartial(references.Referenced):
         products = hub.anchored + estimate(differences, fed.n)
         slack, price = references.whole(hub, fed, half, products)
         after = hub._replace(slack=slack, price=price)
-        hub = yield from references.refreshed(self, hub, after, fed, references.toss(tossed, p))
+        coin = references.toss(tossed, p)
+        hub = yield from references.refreshed(
+            self.refresh_references, hub, after, fed, coin, self.reference
+        )
         return hub, ()
 
     def move(self, client: ReferenceParty, message: tuple, f: PartyOracle, key: Array, /) -> tuple:
@@ -71,7 +100,21 @@ class EGVFLPartial(references.Referenced):
         """Answer with A_i(xh_i - w_i)."""
         return client, client.scale.beta * f.forward(client.half - client.reference)
 
-    def _chance(self, n: int) -> float:
+    def refresh_references(
+        self, client: ReferenceParty, price: Array, f: PartyOracle, key: Array, /
+    ) -> tuple[ReferenceParty, Array]:
+        """Move the references; answers with the product of the party's new one."""
+        return references.moved_references(client, price, f, self.reference)
+
+    def model(self, hub: ReferenceHub, fed: VerticalFedView, /) -> Array:
+        """The scores of the rows as the hub knows them: the slack."""
+        return hub.slack / hub.scale.beta
+
+    def deployed(self, model: Array, client: ReferenceParty, f: PartyOracle, /) -> Array:
+        """The party's share of the model."""
+        return client.share
+
+    def _chance(self, n: int) -> Scalar:
         if self.refresh is not None:
             return self.refresh
         return 1.0 if self.cohort is None else self.cohort / n

@@ -14,7 +14,7 @@ each party keeps its own and sends z_i for grad l: the same numbers, the same by
 its products leave a party. The beta-trick takes beta = (n L_l)^(1/3) / (max_i lam_max)^(1/6).
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
@@ -23,7 +23,7 @@ from fedloom.algorithms.vertical.saddle import Average
 from fedloom.algorithms.vertical.scaling import Constants, Scale
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
-from fedloom.protocol import Round, algorithm, ask
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
 
 
@@ -34,7 +34,7 @@ class SlacksHub(NamedTuple):
     scale: Scale
 
 
-class Point(NamedTuple):
+class SlacksPoint(NamedTuple):
     """A party's share x_i, slack z_i and price y_i."""
 
     share: Array
@@ -45,8 +45,8 @@ class Point(NamedTuple):
 class SlacksParty(NamedTuple):
     """A party's point, its half-point, and the step."""
 
-    now: Point
-    half: Point
+    now: SlacksPoint
+    half: SlacksPoint
     scale: Scale
     average: Average | tuple
 
@@ -63,29 +63,37 @@ def trick(c: Constants) -> Array:
 
 
 @algorithm
-class EGVFLSlacks(scaling.Scaled):
+class EGVFLSlacks(Algorithm):
     """Extragradient steps with a slack and a price at each party."""
+
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     step: float | None = scaling.step_param()
     beta_trick: bool = scaling.beta_param()
     iterate: str = saddle.iterate_param()
-    eigenvalue = "bound"  # no field: lam_max of all columns together is not needed
+
+    gauge = staticmethod(scaling.gauge)
+    settle = staticmethod(scaling.settle)
 
     def init_hub(self, fed: VerticalFedView, key: Array, /) -> SlacksHub:
-        """Zeros."""
-        slack, _, scale, _ = saddle.first_hub(self, fed)
-        return SlacksHub(slack, scale)
+        """Zero slacks."""
+        total = fed.loss.zeros()
+        return SlacksHub(total, scaling.given(self.step, total.dtype))
 
     def init_client(self, f: PartyOracle, key: Array, /) -> SlacksParty:
-        """Zeros."""
-        share, _, scale, average = saddle.first_party(self, f, key)
+        """A zero share, slack and price."""
+        share, _, scale, average = saddle.first_party(f, key, self.step, self.iterate)
         slack = 0 * f.forward(share)
-        point = Point(share, slack, slack)
+        point = SlacksPoint(share, slack, slack)
         return SlacksParty(point, point, scale, average)
 
     def opening(self, hub: SlacksHub, fed: VerticalFedView, key: Array, /) -> Round:
-        """The step size, where it is left to theory."""
-        scale = yield from scaling.find_scale(self, fed, key, theory, trick)
+        """The step size, where it is left to theory; lam_max of all columns is not needed."""
+        scale = yield from scaling.find_scale(
+            fed, key, theory, step=self.step, beta_trick=self.beta_trick, eigenvalue="bound",
+            trick=trick,
+        )  # fmt: skip
         return hub._replace(scale=scale), ()
 
     def round(self, hub: SlacksHub, fed: VerticalFedView, key: Array, /) -> Round:
@@ -106,10 +114,12 @@ class EGVFLSlacks(scaling.Scaled):
         average = saddle.add(client.average, half.share)
         return SlacksParty(now, half, client.scale, average), now.slack
 
-    def _step(self, client: SlacksParty, at: Point, slope: Array, f: PartyOracle) -> Point:
+    def _step(
+        self, client: SlacksParty, at: SlacksPoint, slope: Array, f: PartyOracle
+    ) -> SlacksPoint:
         """From the party's point, along the operator at another."""
         (step, beta), (share, slack, price) = client.scale, client.now
-        return Point(
+        return SlacksPoint(
             share - step * (beta * f.adjoint(at.price) + f.grad_r(at.share)),
             slack - step * (slope - at.price),
             price + step * (beta * f.forward(at.share) - at.slack),
@@ -121,6 +131,4 @@ class EGVFLSlacks(scaling.Scaled):
 
     def deployed(self, model: Array, client: SlacksParty, f: PartyOracle, /) -> Array:
         """The party's share of the model."""
-        if isinstance(client.average, Average):
-            return client.average.mean
-        return client.now.share
+        return saddle.chosen(client.now.share, client.average)

@@ -14,18 +14,18 @@ to those at which it ends ("new") is what makes p = 1 without compression EGVFL 
 first iteration there is one exchange in full, which the listings leave out.
 """
 
-from collections.abc import Generator
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom import draws
-from fedloom.algorithms.vertical.scaling import Constants, Scale, Scaled, find_scale, given
+from fedloom.algorithms.vertical.scaling import Scale, given
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import Rule, one_of, param, positive
-from fedloom.protocol import Ask, Replies, Round, ask
+from fedloom.protocol import Ask, Replies, ask
 from fedloom.types import Array, Scalar, Tree
 
 DOWN, UP = 0, 1  # the two ways of a message
@@ -91,8 +91,43 @@ def reference_param() -> Any:
     return param(one_of("old", "new"), doc, default="old")
 
 
+def first_hub(
+    fed: VerticalFedView, step: float | None, *, feeds_back: bool = False
+) -> ReferenceHub:
+    """Zero points and references; zero errors where they are fed back."""
+    zeros, count = fed.loss.zeros(), jnp.zeros((), jnp.int32)
+    scale, seed = given(step, zeros.dtype), jnp.zeros(2, jnp.uint32)
+    error = zeros if feeds_back else ()
+    return ReferenceHub(zeros, zeros, zeros, zeros, error, scale, seed, count)
+
+
+def first_party(f: PartyOracle, step: float | None, *, feeds_back: bool = False) -> ReferenceParty:
+    """A zero share and references; a zero error where it is fed back."""
+    x, y = f.zeros(), jnp.zeros_like(f.forward(f.zeros()))
+    scale, seed = given(step, x.dtype), jnp.zeros(2, jnp.uint32)
+    error = y if feeds_back else ()
+    return ReferenceParty(x, x, x, x, y, y, x, error, scale, seed, jnp.zeros((), jnp.int32))
+
+
+def first_exchange(
+    hub: ReferenceHub, scale: Scale, fed: VerticalFedView, key: Array
+) -> Generator[Ask, Replies, ReferenceHub]:
+    """References and products in full, and a seed for the draws that both ends make alike."""
+    start = Start(hub.reference, jax.random.key_data(key))
+    products = yield ask(begin, start, to=everyone(fed.n))
+    return hub._replace(scale=scale, anchored=products.sum(), seed=start.seed)
+
+
+def begin(
+    party: ReferenceParty, start: Start, f: PartyOracle, key: Array, /
+) -> tuple[ReferenceParty, Array]:
+    """A party takes the first price and the seed; answers with the product of its reference."""
+    moved = _anchored(party._replace(seed=start.seed), party.share, start.price, f)
+    return moved, moved.product
+
+
 def halves(hub: ReferenceHub, fed: VerticalFedView, p: Scalar) -> Halves:
-    """The hub's first half-step."""
+    """The hub's first half-step, to zh and yh."""
     step, beta = hub.scale
     loss = fed.loss.scaled(beta)
     origin = (1 - p) * hub.price + p * hub.reference
@@ -111,12 +146,21 @@ def whole(
 
 
 def refreshed(
-    method: "Referenced", hub: ReferenceHub, after: ReferenceHub, fed: VerticalFedView, coin: Array
+    move_references: Callable,
+    hub: ReferenceHub,
+    after: ReferenceHub,
+    fed: VerticalFedView,
+    coin: Array,
+    reference: str,
 ) -> Generator[Ask, Replies, ReferenceHub]:
-    """Let the references move if the coin says so."""
-    target = hub.price if method.reference == "old" else after.price
+    """Let the references of hub and parties move if the coin says so.
+
+    `hub` is the state before the iteration, `after` that with the next slack and price;
+    `move_references` is the client method in which a party does its part by `moved_references`.
+    """
+    target = hub.price if reference == "old" else after.price
     products = yield ask(
-        method.refresh_references,
+        move_references,
         target,
         to=everyone(fed.n),
         when=coin,
@@ -129,6 +173,14 @@ def refreshed(
     )
 
 
+def moved_references(
+    party: ReferenceParty, price: Array, f: PartyOracle, reference: str
+) -> tuple[ReferenceParty, Array]:
+    """A party with its references at the old or the new points, and the product of its own."""
+    moved = _anchored(party, party.before if reference == "old" else party.share, price, f)
+    return moved, moved.product
+
+
 def common_key(state: ReferenceHub | ReferenceParty, way: int) -> Array:
     """The key from which hub and parties draw alike in this iteration."""
     key = jax.random.wrap_key_data(state.seed, impl=draws.IMPL)
@@ -136,12 +188,12 @@ def common_key(state: ReferenceHub | ReferenceParty, way: int) -> Array:
 
 
 def toss(key: Array, p: Scalar) -> Array:
-    """The coin."""
+    """Whether the references move in this iteration: true with probability p."""
     return jax.random.uniform(key) < p
 
 
 def half_point(client: ReferenceParty, f: PartyOracle, p: Scalar) -> Array:
-    """A party's first half-step."""
+    """A party's first half-step, to xh_i."""
     slope = client.pull + f.grad_r(client.share)
     return (1 - p) * client.share + p * client.reference - client.scale.step * slope
 
@@ -162,58 +214,3 @@ def _anchored(client: ReferenceParty, share: Array, price: Array, f: PartyOracle
         price=price,
         pull=beta * f.adjoint(price),
     )
-
-
-class Referenced(Scaled):
-    """The base of methods that send differences to reference points."""
-
-    feeds_back: ClassVar[bool] = False  # whether what compression leaves out is kept for later
-    reference: str  # a field of every method
-
-    def _theory(self, c: Constants, like: Array) -> Array:
-        """The step by theory, for messages like this one."""
-        raise NotImplementedError
-
-    def init_hub(self, fed: VerticalFedView, key: Array, /) -> ReferenceHub:
-        """Zeros."""
-        zeros = fed.loss.zeros()
-        scale, seed = given(self, zeros.dtype), jnp.zeros(2, jnp.uint32)
-        error = zeros if self.feeds_back else ()
-        return ReferenceHub(
-            zeros, zeros, zeros, zeros, error, scale, seed, jnp.zeros((), jnp.int32)
-        )
-
-    def init_client(self, f: PartyOracle, key: Array, /) -> ReferenceParty:
-        """Zeros."""
-        x, y = f.zeros(), jnp.zeros_like(f.forward(f.zeros()))
-        scale, seed = given(self, x.dtype), jnp.zeros(2, jnp.uint32)
-        error = y if self.feeds_back else ()
-        return ReferenceParty(x, x, x, x, y, y, x, error, scale, seed, jnp.zeros((), jnp.int32))
-
-    def opening(self, hub: ReferenceHub, fed: VerticalFedView, key: Array, /) -> Round:
-        """The step size; then references and products in full, and a seed for both ends."""
-        scale = yield from find_scale(self, fed, key, lambda c: self._theory(c, hub.price))
-        start = Start(hub.reference, jax.random.key_data(key))
-        products = yield ask(self.begin, start, to=everyone(fed.n))
-        return hub._replace(scale=scale, anchored=products.sum(), seed=start.seed), ()
-
-    def begin(self, client: ReferenceParty, start: Start, f: PartyOracle, key: Array, /) -> tuple:
-        """Take the first price and the seed; answers with the product of the reference."""
-        moved = _anchored(client._replace(seed=start.seed), client.share, start.price, f)
-        return moved, moved.product
-
-    def refresh_references(
-        self, client: ReferenceParty, price: Array, f: PartyOracle, key: Array, /
-    ) -> tuple:
-        """Move the references; answers with the product of the new one."""
-        target = client.before if self.reference == "old" else client.share
-        moved = _anchored(client, target, price, f)
-        return moved, moved.product
-
-    def model(self, hub: ReferenceHub, fed: VerticalFedView, /) -> Array:
-        """The scores of the rows as the hub knows them: the slack."""
-        return hub.slack / hub.scale.beta
-
-    def deployed(self, model: Array, client: ReferenceParty, f: PartyOracle, /) -> Array:
-        """The party's share of the model."""
-        return client.share

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from fedloom.algorithms.vertical.scaling import Scale, Scaled, given
+from fedloom.algorithms.vertical.scaling import Scale, given
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import one_of, param
-from fedloom.types import Array, Tree
+from fedloom.types import Array
 
 
 class Average(NamedTuple):
-    """A running mean."""
+    """The mean of the half-iterates so far, and how many they are."""
 
     mean: Array
     terms: Array  # how many values it is of
@@ -52,45 +52,28 @@ def iterate_param() -> Any:
     return param(one_of("last", "average"), doc, default="last")
 
 
-def first_hub(method: Scaled, fed: VerticalFedView) -> SaddleHub:
-    """All zero."""
+def first_hub(fed: VerticalFedView, step: float | None, iterate: str) -> SaddleHub:
+    """Zero slack and price."""
     zeros = fed.loss.zeros()
-    return SaddleHub(zeros, zeros, given(method, zeros.dtype), _average(method, zeros))
+    return SaddleHub(zeros, zeros, given(step, zeros.dtype), first_average(zeros, iterate))
 
 
-def first_party(method: Scaled, f: PartyOracle, key: Array) -> SaddleParty:
-    """A fresh share."""
+def first_party(f: PartyOracle, key: Array, step: float | None, iterate: str) -> SaddleParty:
+    """A zero share, behind a fresh network where the party has one."""
     share = f.start(key)
-    return SaddleParty(share, share, given(method, share.dtype), _average(method, share))
+    return SaddleParty(share, share, given(step, share.dtype), first_average(share, iterate))
 
 
-def add(average: Average | tuple, value: Array) -> Average | tuple:
+def first_average(like: Array, iterate: str) -> Average | tuple:
+    """The mean of no half-iterates yet; nothing where the last iterate makes the model."""
+    return () if iterate == "last" else Average(like, jnp.zeros((), like.dtype))
+
+
+def add(average: Average | tuple, half: Array) -> Average | tuple:
     """Take a half-iterate into the mean, where one is kept."""
-    return average.add(value) if isinstance(average, Average) else ()
+    return average.add(half) if isinstance(average, Average) else ()
 
 
-def _average(method: Scaled, like: Array) -> Average | tuple:
-    if method.iterate == "last":
-        return ()
-    return Average(like, jnp.zeros((), like.dtype))
-
-
-class Saddle(Scaled):
-    """The base of methods that keep slack and price at the hub and a share at each party."""
-
-    def init_hub(self, fed: VerticalFedView, key: Array, /) -> Tree:
-        """Zeros."""
-        return first_hub(self, fed)
-
-    def init_client(self, f: PartyOracle, key: Array, /) -> SaddleParty:
-        """Zeros, behind a fresh network where the party has one."""
-        return first_party(self, f, key)
-
-    def model(self, hub: Tree, fed: VerticalFedView, /) -> Array:
-        """The scores of the rows as the hub knows them: the slack."""
-        slack = hub.average.mean if isinstance(hub.average, Average) else hub.slack
-        return slack / hub.scale.beta
-
-    def deployed(self, model: Array, client: SaddleParty, f: PartyOracle, /) -> Array:
-        """The party's share of the model."""
-        return client.average.mean if isinstance(client.average, Average) else client.share
+def chosen(last: Array, average: Average | tuple) -> Array:
+    """What a run leaves: the mean of the half-iterates where one is kept, else the last iterate."""
+    return average.mean if isinstance(average, Average) else last

@@ -7,22 +7,25 @@ is bounded by the sum of the parties' own eigenvalues (Lemma D.13), which takes 
 The beta-trick replaces A by beta A and l(z) by l(z / beta): the same problem, for which
 beta = L_l^(1/3) / Lm^(1/6) makes the smoothness of both halves equal and the step larger.
 
-A method that uses this is `Scaled`, has the fields `step`, `beta_trick` and `eigenvalue` as far as
-it needs them, and keeps a `Scale` in the states of hub and parties.
+A method that uses this has the fields `step`, `beta_trick` and `eigenvalue` as far as it needs
+them, keeps a `Scale` in the states of hub and parties, and lets its parties answer the opening:
+
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import flag, one_of, param, positive
-from fedloom.protocol import Algorithm, Ask, Replies, ask
-from fedloom.types import Array, Nothing, Scalar, Tree
+from fedloom.protocol import Ask, Replies, ask
+from fedloom.types import Array, Scalar
 
 EXCHANGES = 12  # of the power iteration; the largest eigenvalue is then exact to several digits
 
@@ -71,10 +74,9 @@ def eigenvalue_param() -> Any:
     )
 
 
-def given(method: "Scaled", dtype: DTypeLike) -> Scale:
-    """The scale before the opening: the user's own step."""
-    step = 0.0 if method.step is None else method.step
-    return Scale(jnp.asarray(step, dtype), jnp.ones((), dtype))
+def given(step: float | None, dtype: Any) -> Scale:
+    """The scale before the opening: the user's own step, or 0 where theory shall find one."""
+    return Scale(jnp.asarray(0.0 if step is None else step, dtype), jnp.ones((), dtype))
 
 
 def balanced(constants: Constants) -> Array:
@@ -83,21 +85,27 @@ def balanced(constants: Constants) -> Array:
 
 
 def find_scale(
-    method: "Scaled", fed: VerticalFedView, key: Array, theory: Theory, trick: Theory = balanced
+    fed: VerticalFedView,
+    key: Array,
+    theory: Theory,
+    *,
+    step: float | None,
+    beta_trick: bool = False,
+    eigenvalue: str = "power",
+    trick: Theory = balanced,
 ) -> Generator[Ask, Replies, Scale]:
     """The scale that hub and parties shall use; asks for nothing where the user's step is enough.
 
     `theory` gives the step for the constants of the scaled problem, `trick` the beta.
     """
     dtype = fed.spec.dtype
-    beta_trick = getattr(method, "beta_trick", False)
-    if method.step is not None and not beta_trick:
-        return given(method, dtype)
-    constants = yield from find_constants(method, fed, key)
+    if step is not None and not beta_trick:
+        return given(step, dtype)
+    constants = yield from find_constants(fed, key, eigenvalue)
     beta = trick(constants) if beta_trick else jnp.ones((), dtype)
-    step = theory(scaled(constants, beta)) if method.step is None else method.step
-    scale = Scale(jnp.asarray(step, dtype), jnp.asarray(beta, dtype))
-    yield ask(method.settle, scale, to=everyone(fed.n))
+    found = theory(scaled(constants, beta)) if step is None else step
+    scale = Scale(jnp.asarray(found, dtype), jnp.asarray(beta, dtype))
+    yield ask(settle, scale, to=everyone(fed.n))
     return scale
 
 
@@ -109,20 +117,18 @@ def scaled(constants: Constants, beta: Array) -> Constants:
 
 
 def find_constants(
-    method: "Scaled", fed: VerticalFedView, key: Array
+    fed: VerticalFedView, key: Array, eigenvalue: str
 ) -> Generator[Ask, Replies, Constants]:
-    """The constants of the problem as it stands."""
-    own = yield ask(method.gauge, (), to=everyone(fed.n))
+    """The constants of the problem as it stands; `eigenvalue` says how lam_max(A'A) is found."""
+    own = yield ask(gauge, (), to=everyone(fed.n))
     joint = total = own.sum()
-    if method.eigenvalue == "power":
-        joint = yield from _largest_eigenvalue(method, fed, key)
+    if eigenvalue == "power":
+        joint = yield from _largest_eigenvalue(fed, key)
     smoothness = jnp.asarray(fed.loss.smoothness, fed.spec.dtype)
     return Constants(joint, own.value.max(), total, smoothness, fed.problem.l2, fed.n)
 
 
-def _largest_eigenvalue(
-    method: "Scaled", fed: VerticalFedView, key: Array
-) -> Generator[Ask, Replies, Array]:
+def _largest_eigenvalue(fed: VerticalFedView, key: Array) -> Generator[Ask, Replies, Array]:
     """Lanczos' method on A A', with all vectors kept orthogonal."""
     rows = fed.labels.shape[0]
     u = jax.random.normal(key, (rows,), fed.spec.dtype)
@@ -131,7 +137,7 @@ def _largest_eigenvalue(
     for _ in range(min(EXCHANGES, rows)):
         norm = jnp.linalg.norm(u)
         basis.append(u / jnp.where(norm > 0, norm, 1))
-        products = yield ask(method.correlate, basis[-1], to=everyone(fed.n))
+        products = yield ask(correlate, basis[-1], to=everyone(fed.n))
         images.append(products.sum())
         u = images[-1]
         for _ in range(2):  # twice is enough
@@ -142,29 +148,16 @@ def _largest_eigenvalue(
     return values[-1]
 
 
-class Scaled(Algorithm):
-    """The base of methods whose steps are scaled: what a party answers in the opening."""
+def gauge(party: Any, nothing: tuple, f: PartyOracle, key: Array, /) -> tuple[Any, Array]:
+    """A party answers with lam_max(A_i'A_i), which it finds by itself."""
+    return party, f.largest_eigenvalue(key)
 
-    takes: ClassVar[str] = "vertical"
-    needs_everyone: ClassVar[bool] = True
-    step: float | None  # these are fields of the methods that use them
-    eigenvalue: str
-    iterate: str
 
-    def correlate(
-        self, client: Tree, u: Array, f: PartyOracle, key: Array, /
-    ) -> tuple[Tree, Array]:
-        """Answer with A_i A_i'u."""
-        return client, f.block.forward(f.block.adjoint(u))
+def correlate(party: Any, u: Array, f: PartyOracle, key: Array, /) -> tuple[Any, Array]:
+    """A party answers with A_i A_i'u, its part of a step of the power iteration."""
+    return party, f.block.forward(f.block.adjoint(u))
 
-    def gauge(
-        self, client: Tree, nothing: Nothing, f: PartyOracle, key: Array, /
-    ) -> tuple[Tree, Array]:
-        """Answer with lam_max(A_i'A_i), found at the party."""
-        return client, f.largest_eigenvalue(key)
 
-    def settle(
-        self, client: Tree, scale: Scale, f: PartyOracle, key: Array, /
-    ) -> tuple[Tree, Nothing]:
-        """Keep the scale."""
-        return client._replace(scale=scale), ()
+def settle(party: Any, scale: Scale, f: PartyOracle, key: Array, /) -> tuple[Any, tuple]:
+    """A party keeps the scale that the hub found."""
+    return party._replace(scale=scale), ()

@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array, Nothing
+from fedloom.types import Array
 
 
 class Scores(NamedTuple):
@@ -23,7 +23,7 @@ class Scoring(Algorithm):
     takes_regulariser: ClassVar[bool] = True
 
     def init_hub(self, fed: VerticalFedView, key: Array, /) -> Scores:
-        """Zeros."""
+        """Zero scores, until the parties are asked."""
         return Scores(fed.loss.zeros())
 
     def init_client(self, f: PartyOracle, key: Array, /) -> Array:
@@ -36,7 +36,7 @@ class Scoring(Algorithm):
         return Scores(parts.sum()), ()
 
     def score(
-        self, client: Array, nothing: Nothing, f: PartyOracle, key: Array, /
+        self, client: Array, nothing: tuple, f: PartyOracle, key: Array, /
     ) -> tuple[Array, Array]:
-        """The party's part."""
+        """The party's part of the scores, A_i x_i."""
         return client, f.forward(client)

@@ -23,12 +23,11 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from fedloom.algorithms.vertical import scaling
-from fedloom.algorithms.vertical.scaling import Scale
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import at_least, param, positive
 from fedloom.problems.regularisers import Zero
-from fedloom.protocol import Round, algorithm, ask
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
 
 
@@ -42,18 +41,20 @@ class SharingHub(NamedTuple):
 
 
 class SharingParty(NamedTuple):
-    """A party's share, A_i'A_i by its eigenvectors and eigenvalues, and rho as its scale's step."""
+    """A party's share, A_i'A_i by its eigenvectors and eigenvalues, and rho."""
 
     share: Array
     vectors: Array
     values: Array
-    scale: Scale
+    rho: Array
 
 
 @algorithm
-class SharingADMM(scaling.Scaled):
+class SharingADMM(Algorithm):
     """Alternating directions on shares and slack."""
 
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
     takes_regulariser: ClassVar[bool] = True
 
     rho: float | None = param(
@@ -67,27 +68,33 @@ class SharingADMM(scaling.Scaled):
         at_least(1), "steps of a party's own solver, where there is a regulariser", default=50
     )
 
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+
     def init_hub(self, fed: VerticalFedView, key: Array, /) -> SharingHub:
-        """Zeros."""
+        """Zero slack and dual."""
         zeros = fed.loss.zeros()
         return SharingHub(zeros, zeros, zeros, self._given(zeros.dtype))
 
     def init_client(self, f: PartyOracle, key: Array, /) -> SharingParty:
-        """Zeros, and the eigenvectors that every later step uses."""
+        """A zero share, and the eigenvectors that every later step uses."""
         values, vectors = jnp.linalg.eigh(f.gram())
         share = f.zeros()
-        scale = Scale(self._given(share.dtype), jnp.ones((), share.dtype))
-        return SharingParty(share, vectors, jnp.maximum(values, 0), scale)
+        return SharingParty(share, vectors, jnp.maximum(values, 0), self._given(share.dtype))
 
     def opening(self, hub: SharingHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The weight rho, where it is left to theory."""
         if self.rho is not None:
             return hub, ()
-        constants = yield from scaling.find_constants(self, fed, key)
+        constants = yield from scaling.find_constants(fed, key, self.eigenvalue)
         beta = scaling.balanced(constants) if self.beta_trick else 1.0
         rho = jnp.asarray(beta / jnp.sqrt(constants.joint), hub.rho.dtype)
-        yield ask(self.settle, Scale(rho, jnp.ones_like(rho)), to=everyone(fed.n))
+        yield ask(self.settle, rho, to=everyone(fed.n))
         return hub._replace(rho=rho), ()
+
+    def settle(self, client: SharingParty, rho: Array, f: PartyOracle, key: Array, /) -> tuple:
+        """Keep the rho that the hub found."""
+        return client._replace(rho=rho), ()
 
     def round(self, hub: SharingHub, fed: VerticalFedView, key: Array, /) -> Round:
         """Shares, then slack, then dual."""
@@ -98,14 +105,14 @@ class SharingADMM(scaling.Scaled):
         return SharingHub(slack, dual + product - slack, product, rho), ()
 
     def solve(self, client: SharingParty, q: Array, f: PartyOracle, key: Array, /) -> tuple:
-        """The party's share, exactly or by proximal gradients."""
+        """The party's next share, by its eigenvectors or by proximal gradients."""
         exact = isinstance(f.problem.regulariser, Zero)
         share = self._exactly(client, q, f) if exact else self._nearly(client, q, f)
         return client._replace(share=share), f.forward(share)
 
     def _exactly(self, client: SharingParty, q: Array, f: PartyOracle) -> Array:
         """The solution of (l2 I + rho A'A) x = rho A'(A x_i + q)."""
-        rho, vectors = client.scale.step, client.vectors
+        rho, vectors = client.rho, client.vectors
         old = vectors.T @ f.layout.unravel(client.share)
         pulled = vectors.T @ f.block.adjoint(q)
         values = client.values.reshape(-1, *[1] * (old.ndim - 1))
@@ -115,7 +122,7 @@ class SharingADMM(scaling.Scaled):
 
     def _nearly(self, client: SharingParty, q: Array, f: PartyOracle) -> Array:
         """Accelerated proximal gradients from the share of before (Beck and Teboulle 2009)."""
-        rho, vectors = client.scale.step, client.vectors
+        rho, vectors = client.rho, client.vectors
         step = 1 / (rho * jnp.maximum(client.values[-1], jnp.finfo(q.dtype).tiny))
         pulled = f.block.adjoint(q)
 

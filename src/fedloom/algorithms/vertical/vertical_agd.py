@@ -13,7 +13,7 @@ Differs from the paper: the penalty is (l2 / 2) |x|^2, to which its constants be
 experiments of Beznosikov et al. write lam |x|^2.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
@@ -23,7 +23,7 @@ from fedloom.algorithms.vertical.vertical_gd import theory
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.parameters import Rule, fraction, param
-from fedloom.protocol import Round, algorithm, ask
+from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array
 
 _momentum: Rule = fraction.or_none("by theory, from the step and the problem's l2")
@@ -44,33 +44,40 @@ class MomentumParty(NamedTuple):
 
 
 @algorithm
-class VerticalAGD(scaling.Scaled):
-    """Gradient descent with momentum."""
+class VerticalAGD(Algorithm):
+    """Gradient descent on all columns at once, with constant momentum."""
+
+    takes: ClassVar[str] = "vertical"
+    needs_everyone: ClassVar[bool] = True
 
     step: float | None = scaling.step_param()
     momentum: float | None = param(_momentum, "how far a step goes on", default=None)
     eigenvalue: str = scaling.eigenvalue_param()
 
+    gauge = staticmethod(scaling.gauge)
+    correlate = staticmethod(scaling.correlate)
+    settle = staticmethod(scaling.settle)
+
     def init_hub(self, fed: VerticalFedView, key: Array, /) -> MomentumHub:
-        """Zeros."""
+        """The scores of zero shares."""
         return MomentumHub(fed.loss.zeros())
 
     def init_client(self, f: PartyOracle, key: Array, /) -> MomentumParty:
-        """Zeros."""
-        return MomentumParty(f.zeros(), f.zeros(), scaling.given(self, f.zeros().dtype))
+        """A zero share."""
+        return MomentumParty(f.zeros(), f.zeros(), scaling.given(self.step, f.zeros().dtype))
 
     def opening(self, hub: MomentumHub, fed: VerticalFedView, key: Array, /) -> Round:
         """The step size, where it is left to theory."""
-        yield from scaling.find_scale(self, fed, key, theory)
+        yield from scaling.find_scale(fed, key, theory, step=self.step, eigenvalue=self.eigenvalue)
         return hub, ()
 
     def round(self, hub: MomentumHub, fed: VerticalFedView, key: Array, /) -> Round:
-        """One step."""
+        """The slope of the loss goes out, products at the extrapolated shares come back."""
         products = yield ask(self.move, fed.loss.grad(hub.scores), to=everyone(fed.n))
         return MomentumHub(products.sum()), ()
 
     def move(self, client: MomentumParty, slope: Array, f: PartyOracle, key: Array, /) -> tuple:
-        """A gradient step from the extrapolated point, and the next extrapolation."""
+        """A gradient step from the extrapolated share v_i, and the next extrapolation."""
         x, v, (step, _) = client
         ratio = jnp.sqrt(step * f.problem.l2)  # sqrt(mu / L)
         momentum = (1 - ratio) / (1 + ratio) if self.momentum is None else self.momentum
@@ -79,7 +86,7 @@ class VerticalAGD(scaling.Scaled):
         return MomentumParty(share, ahead, client.scale), f.forward(ahead)
 
     def model(self, hub: MomentumHub, fed: VerticalFedView, /) -> Array:
-        """The scores."""
+        """The scores of the rows."""
         return hub.scores
 
     def deployed(self, model: Array, client: MomentumParty, f: PartyOracle, /) -> Array:

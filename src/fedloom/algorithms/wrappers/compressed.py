@@ -11,6 +11,7 @@ error feedback.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ from fedloom.types import Array, Tree
 
 
 @pytree
-class Packed:
+class CompressedArray:
     """A compressed array, with the shape and type that it had."""
 
     message: Tree
@@ -72,17 +73,17 @@ class Compressed(Wrapper):
         leaf = jnp.asarray(leaf)
         if leaf.ndim == 0 or not jnp.issubdtype(leaf.dtype, jnp.floating):
             return leaf
-        return Packed(self.compressor.compress(leaf, key), leaf.shape, str(leaf.dtype))
+        return CompressedArray(self.compressor.compress(leaf, key), leaf.shape, str(leaf.dtype))
 
     def _restored(self, replies: Replies) -> Replies:
-        def restore(entry: Tree) -> Array:
-            if not isinstance(entry, Packed):
+        def restore(entry: Any) -> Array:
+            if not isinstance(entry, CompressedArray):
                 return entry
             like = jax.ShapeDtypeStruct(entry.shape, entry.dtype)
             one: Callable[[Tree], Array] = lambda m: self.compressor.restore(m, like)  # noqa: E731
             return jax.vmap(one)(entry.message)
 
-        is_packed = lambda entry: isinstance(entry, Packed)  # noqa: E731
+        is_packed = lambda entry: isinstance(entry, CompressedArray)  # noqa: E731
         return dataclasses.replace(
             replies, value=jax.tree.map(restore, replies.value, is_leaf=is_packed)
         )

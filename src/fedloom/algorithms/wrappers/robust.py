@@ -42,7 +42,7 @@ from fedloom.protocol import Algorithm, Ask, Replies, Round, algorithm, relay
 from fedloom.types import Array, Tree
 
 
-class RobustHub(NamedTuple):
+class AggregatedHub(NamedTuple):
     """The inner method's state, and what clients have replied in all."""
 
     inner: Tree
@@ -66,27 +66,27 @@ class Robust(Wrapper):
                 f"...)), or in a settings file put the table of Robust first."
             )
 
-    def init_hub(self, fed: Fed, key: Array, /) -> RobustHub:
+    def init_hub(self, fed: Any, key: Array, /) -> AggregatedHub:
         """The inner method's state, and nothing said so far."""
-        return RobustHub(self.inner.init_hub(fed, key), totals_of(self.inner, fed, key))
+        return AggregatedHub(self.inner.init_hub(fed, key), totals_of(self.inner, fed, key))
 
-    def opening(self, hub: RobustHub, fed: Fed, key: Array, /) -> Round:
+    def opening(self, hub: AggregatedHub, fed: Any, key: Array, /) -> Round:
         """The inner method's opening, with robust means."""
         steps = self.inner.opening(hub.inner, fed, key)
         inner, info, _ = yield from self._relayed(steps, fed, ())
-        return RobustHub(inner, hub.totals), info
+        return AggregatedHub(inner, hub.totals), info
 
-    def round(self, hub: RobustHub, fed: Fed, key: Array, /) -> Round:
+    def round(self, hub: AggregatedHub, fed: Any, key: Array, /) -> Round:
         """The inner method's round, with robust means."""
         steps = self.inner.round(hub.inner, fed, key)
         inner, info, totals = yield from self._relayed(steps, fed, hub.totals)
-        return RobustHub(inner, totals), info
+        return AggregatedHub(inner, totals), info
 
-    def model(self, hub: RobustHub, fed: Fed, /) -> Array:
+    def model(self, hub: AggregatedHub, fed: Any, /) -> Array:
         """The inner method's model."""
         return self.inner.model(hub.inner, fed)
 
-    def other_models(self, hub: RobustHub, fed: Fed, /) -> dict[str, Array]:
+    def other_models(self, hub: AggregatedHub, fed: Any, /) -> dict[str, Array]:
         """The inner method's other models."""
         return self.inner.other_models(hub.inner, fed)
 
