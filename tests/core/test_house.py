@@ -11,7 +11,7 @@ STOREYS = (  # a room knows of those in its own storey and below
     "errors version versions files hints checksums cache draws pytrees parameters layout rows",
     "protocol cohorts local objective saddle_objective party operators",
     "models problems",
-    "directions data",
+    "directions data metrics",
     "population",
     "algorithms",
     "rounds",

@@ -24,6 +24,7 @@ LOSSES: Mapping[str, Callable[[Array, Array], Array]] = {
     "cross_entropy": cross_entropy,
     "squared": _squared,
 }
+_LINKS = {"cross_entropy": "softmax", "squared": "identity"}
 
 
 @parametrised
@@ -63,6 +64,11 @@ class Supervised(Problem):
     def predict(self, model: Tree, x: Array) -> Array:
         """The outputs of the network."""
         return self.model.apply(model, x)
+
+    @property
+    def link(self) -> str | None:
+        """By the loss; of one of your own it is not known."""
+        return None if callable(self.loss) else _LINKS[self.loss]
 
     def metrics(self) -> Mapping[str, Metric]:
         """Loss, and accuracy where the network classifies."""
