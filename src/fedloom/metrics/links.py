@@ -28,7 +28,7 @@ GIVES: Mapping[str | None, tuple[str, ...]] = {
 
 
 def flat(scores: Array, labels: Array, link: str) -> tuple[np.ndarray, np.ndarray]:
-    """Scores in double precision and labels, one label a row.
+    """Scores and labels, one label a row; numbers are of double precision.
 
     A row of several labels, such as the characters of a text, counts as several rows.
     """
@@ -39,7 +39,7 @@ def flat(scores: Array, labels: Array, link: str) -> tuple[np.ndarray, np.ndarra
             f"{labels.shape}. Pass a metric of your own: "
             f'fl.Metric(function, larger_is_better=..., of="scores").'
         )
-    flat_labels = labels.ravel()
+    flat_labels = labels.ravel().astype(np.float64 if link == "identity" else labels.dtype)
     shape = (len(flat_labels), scores.shape[-1]) if link == "softmax" else flat_labels.shape
     return scores.reshape(shape), flat_labels
 

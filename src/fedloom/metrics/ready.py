@@ -57,7 +57,7 @@ def _mean(takes: str, name: str, finish: Callable[[float], float] = float) -> Re
 
 
 def _root(mean: float) -> float:
-    return math.sqrt(max(mean, 0.0)) if mean == mean else math.nan  # noise may make it negative
+    return math.sqrt(max(mean, 0.0))  # a site's noise may make it negative
 
 
 READY: Mapping[str, Ready] = {
@@ -102,6 +102,12 @@ def means_of(
         for mean in READY[name].means:
             found[mean] = float(np.mean(ROW_NUMBERS[mean](view, flat_labels), dtype=np.float64))
     return found
+
+
+def made_of(name: str, means: Mapping[str, float]) -> float:
+    """A metric from means over rows; nan where one of them is not known."""
+    known = [means.get(mean, math.nan) for mean in READY[name].means]
+    return READY[name].finish(*known) if np.isfinite(known).all() else math.nan
 
 
 def means_behind(names: Iterable[str]) -> tuple[str, ...]:

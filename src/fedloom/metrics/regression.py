@@ -10,6 +10,8 @@ import numpy as np
 
 Array = Any
 
+_ROUNDING = 1e-9  # of means, relative: secure sums round more than double precision does
+
 
 def absolute_error(values: Array, labels: Array) -> np.ndarray:
     """|prediction - label|."""
@@ -25,7 +27,6 @@ def r2(values: Array, labels: Array) -> float:
     """1 - sum (prediction - label)^2 / sum (label - their mean)^2; nan where labels are all one."""
     if labels.min() == labels.max():
         return math.nan
-    labels = labels.astype(np.float64)
     spread = ((labels - labels.mean()) ** 2).sum()
     return float(1 - squared_error(values, labels).sum() / spread)
 
@@ -36,5 +37,4 @@ def r2_of_means(error: float, label: float, squared_label: float) -> float:
     Means lose digits where labels are large and alike, so this is for where there are no rows.
     """
     variance = squared_label - label**2
-    rounding = 4 * np.finfo(np.float32).eps * squared_label
-    return 1 - error / variance if variance > rounding else math.nan
+    return 1 - error / variance if variance > _ROUNDING * squared_label else math.nan
