@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
+from federation import parties
 from federation.harness import NAMES, clients, federation, refused, settings, settings_for
 from fedloom.data.clients import from_arrays
 from fedloom.errors import FederationError
@@ -186,3 +187,19 @@ def test_scores_of_other_classes_are_refused(tmp_path):
     ours = conductor.run()
     assert any("scores of 2 classes were due" in note for note in conductor.notes)
     assert np.isnan(ours.client_metrics["f1"]).tolist() == [False, True, False]
+
+
+def test_the_label_party_takes_them_from_the_summed_scores(tmp_path):
+    metrics = {"metrics": ["loss", "f1", "log_loss", "average_precision"]}
+    wanted = parties.settings(run=metrics)
+    conductor, _ = parties.federation(tmp_path / "plain", wanted)
+    held = parties.together(tmp_path / "plain" / "files", wanted)
+    ours, theirs = conductor.run(), simulated(wanted, held)
+    for name in metrics["metrics"]:
+        assert ours.final[name] == pytest.approx(theirs.final[name], abs=1e-5)
+    assert ours.final["log_loss"] == pytest.approx(ours.final["loss"], rel=1e-5)
+    step = {"key": "egvfl", "step": 0.05}
+    secure = parties.settings(algorithm=step, run=metrics, federation={"secure_aggregation": True})
+    ours = parties.federation(tmp_path / "secure", secure)[0].run()
+    assert ours.final["log_loss"] == pytest.approx(ours.final["loss"], rel=1e-5)
+    assert 0 < ours.final["f1"] <= 1

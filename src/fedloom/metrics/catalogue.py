@@ -120,7 +120,8 @@ _ENTRIES = (
         "sum_i a_i f_i(w) + g(w)",
         "objective",
         "Each site takes the value of its own function, which the server learns; under secure "
-        "aggregation the weighted mean alone.",
+        "aggregation the weighted mean alone. In a vertical run each party tells what its share "
+        "adds.",
     ),
     Entry(
         *("sparsity", True, "any", "share of zeros in the model", "mean [w_j = 0]", "sparsity"),
@@ -128,7 +129,7 @@ _ENTRIES = (
     ),
     Entry(
         *("residual", False, "vertical", "distance of the slack from the scores", "|Ax - z|"),
-        *("residual", "The label party has both already."),
+        *("residual", _VERTICAL),
     ),
     Entry(
         *("gap", False, "any, with a known optimum", "how far the objective is from its least"),
