@@ -18,7 +18,7 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
 FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["index.md", "guide.md", "choosing.md"])
+@pytest.mark.parametrize("name", ["index.md", "guide.md", "choosing.md", "metrics.md"])
 def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}

@@ -1,15 +1,17 @@
 """Which way a metric should go: the one truth for tables, pictures, targets and sweeps.
 
-A metric says itself whether larger is better. A result carries the names of those of its metrics
+A metric says itself whether larger is better: that of a problem or of a user in its `Metric`, any
+other in the list of all metrics. A result carries the names of those of its metrics
 that should grow, so that whoever reads it later needs no guess.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
+from fedloom.metrics.catalogue import CATALOGUE
 from fedloom.problems.base import Metric, Problem
 
 PARTS = ("worst", "worst10", "best10", "std")  # endings of the columns that summarise a metric
-OF_THE_WHOLE = {"auc": True, "sparsity": True}  # of the metrics of a whole federation; others fall
 
 
 def of_metrics(
@@ -19,10 +21,8 @@ def of_metrics(
     own = metrics if isinstance(metrics, Mapping) else {}
     known = {**problem.metrics(), **own}
     chosen = known if metrics is None else metrics
-    return {
-        name: known[name].larger_is_better if name in known else OF_THE_WHOLE.get(name, False)
-        for name in chosen
-    }
+    said: Mapping[str, Any] = {**CATALOGUE, **known}
+    return {name: name in said and said[name].larger_is_better for name in chosen}
 
 
 def larger_is_better(column: str, directions: Mapping[str, bool]) -> bool:

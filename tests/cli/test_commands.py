@@ -15,6 +15,8 @@ from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli import explain
 from fedloom.cli.main import main
+from fedloom.metrics.catalogue import CATALOGUE as METRICS
+from fedloom.metrics.ready import needing_scores
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = """
@@ -159,6 +161,21 @@ def test_explain_says_what_a_wrapper_does(capsys):
     assert main(["explain", "robust", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in document["parameters"]] == ["aggregator"]
+
+
+def test_metrics_are_listed_and_explained(capsys):
+    assert main(["list", "metrics", "--format", "json"]) == 0
+    listed = {row["key"]: row for row in json.loads(capsys.readouterr().out)}
+    assert set(listed) == set(METRICS)
+    assert listed["f1"]["better"] == "larger" and listed["rmse"]["problems"] == "regression"
+    for key in METRICS:
+        assert main(["explain", key]) == 0
+        told = capsys.readouterr().out
+        assert METRICS[key].formula in told and "Over a network: " in told
+        needs_scores = "scores = true" in told
+        assert needs_scores == bool(needing_scores([key]))
+    assert main(["explain", "r2", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["better"] == "larger"
 
 
 def test_explain_of_an_unknown_method_suggests_one(capsys):

@@ -13,7 +13,7 @@ STOREYS = (  # a room knows of those in its own storey and below
     "rows",
     "protocol oracles cohorts local objective saddle_objective party operators",
     "models problems",
-    "directions data",
+    "directions data metrics",
     "population",
     "algorithms",
     "rounds",

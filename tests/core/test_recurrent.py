@@ -51,7 +51,7 @@ def test_loss_and_accuracy_are_means_over_the_places_of_a_row(arrays):
     chosen = np.take_along_axis(logarithms, rows.y[..., None], -1)[..., 0]
     np.testing.assert_allclose(problem.losses(arrays, rows), -chosen.mean(1), rtol=1e-12)
     right = (scores.argmax(-1) == rows.y).mean(1)
-    np.testing.assert_allclose(problem.metrics()["accuracy"].of_rows(arrays, rows), right)
+    np.testing.assert_allclose(problem.metrics()["accuracy"].function(arrays, rows), right)
 
 
 def test_the_network_of_the_shakespeare_task_has_the_papers_shapes():

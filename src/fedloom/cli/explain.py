@@ -1,9 +1,10 @@
-"""`fedloom explain KEY`: what a method solves, its parameters and messages; what a wrapper does."""
+"""`fedloom explain KEY`: a method, with its parameters and messages; a wrapper; or a metric."""
 
 import argparse
 import dataclasses
 import inspect
 import sys
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from fedloom.cli.output import show_json, show_table
 from fedloom.data import from_arrays, from_parties
 from fedloom.exchange.secure.sums import why_not
 from fedloom.exchange.transcript import Exchange, transcript
+from fedloom.metrics.catalogue import CATALOGUE as METRICS
+from fedloom.metrics.catalogue import Entry as Metric
 from fedloom.models import MLP
 from fedloom.parameters import parameters_of
 from fedloom.population import Federation, assemble
@@ -25,8 +28,10 @@ _CLIENTS, _DIMENSION = 10, 100
 
 def add(verbs: Any) -> None:
     """Declare the verb."""
-    parser = verbs.add_parser("explain", help="explain a method or a wrapper")
-    parser.add_argument("key", help="a key from `fedloom list algorithms`, or from `list wrappers`")
+    parser = verbs.add_parser("explain", help="explain a method, a wrapper or a metric")
+    parser.add_argument(
+        "key", help="a key from `fedloom list algorithms`, `list wrappers` or `list metrics`"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.set_defaults(handle=_handle)
 
@@ -34,6 +39,8 @@ def add(verbs: Any) -> None:
 def _handle(arguments: argparse.Namespace) -> int:
     if arguments.key in WRAPPERS:
         return _explain_wrapper(arguments.key, arguments.format)
+    if arguments.key in METRICS:
+        return _explain_metric(METRICS[arguments.key], arguments.format)
     chosen = entry(arguments.key)
     described = describe(chosen)
     if arguments.format == "json":
@@ -62,6 +69,22 @@ def _explain_wrapper(key: str, form: str) -> int:
         return 0
     print(f"{key}: {cls.__name__}, a wrapper\n\n{described['about']}\n")
     show_table(parameters, title="Parameters")
+    return 0
+
+
+def _explain_metric(metric: Metric, form: str) -> int:
+    better = "larger" if metric.larger_is_better else "smaller"
+    if form == "json":
+        show_json({**metric._asdict(), "better": better})
+        return 0
+    print(f"{metric.key}: {metric.about}\n\n    {metric.formula}\n")
+    for title, text in (
+        ("For", metric.problems),
+        ("Better", better),
+        ("Columns", metric.columns),
+        ("Over a network", metric.network),
+    ):
+        print(textwrap.fill(f"{title}: {text}", 100, subsequent_indent="    "))
     return 0
 
 

@@ -10,6 +10,7 @@ from fedloom.cli.output import show_json, show_table
 from fedloom.data import CATALOGUE as DATASETS
 from fedloom.data import SCHEMES
 from fedloom.experiments.building import AGGREGATORS, PROBLEMS
+from fedloom.metrics.catalogue import CATALOGUE as METRICS
 
 Rows = list[dict[str, Any]]
 
@@ -17,7 +18,8 @@ Rows = list[dict[str, Any]]
 def add(verbs: Any) -> None:
     """Declare the verb."""
     parser = verbs.add_parser(
-        "list", help="show algorithms, wrappers, aggregators, problems, datasets or partitions"
+        "list",
+        help="show algorithms, wrappers, aggregators, problems, metrics, datasets or partitions",
     )
     parser.add_argument("what", choices=sorted(_LISTS))
     parser.add_argument("--format", choices=("table", "json"), default="table")
@@ -60,6 +62,18 @@ def _datasets() -> Rows:
     ]
 
 
+def _metrics() -> Rows:
+    return [
+        {
+            "key": entry.key,
+            "better": "larger" if entry.larger_is_better else "smaller",
+            "problems": entry.problems,
+            "about": entry.about,
+        }
+        for entry in METRICS.values()
+    ]
+
+
 def first_line(cls: type) -> str:
     """What a class is, in a line."""
     return (cls.__doc__ or "").strip().splitlines()[0]
@@ -69,6 +83,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
     "algorithms": _algorithms,
     "aggregators": lambda: _classes(AGGREGATORS),
     "problems": lambda: _classes(PROBLEMS),
+    "metrics": _metrics,
     "datasets": _datasets,
     "partitions": lambda: _classes(SCHEMES),
     "wrappers": lambda: _classes(WRAPPERS),

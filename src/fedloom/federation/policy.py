@@ -17,7 +17,7 @@ secure_aggregation = true        # nor where the server sees single replies
 metrics = false                  # nor where metrics are taken of its rows
 metric_digits = 2                # metrics leave with so many digits
 metric_noise = 0.01              # and with Gaussian noise of this standard deviation
-scores = true                    # scores of single rows may leave, for the metric auc
+scores = true                    # scores of single rows may leave, for metrics such as auc
 plain_ids = true                 # ids may leave in plain, to find the people whom parties share
 clip = 1.0                       # replies are scaled down to this Euclidean norm
 noise = 0.5                      # standard deviation of Gaussian noise, as a multiple of clip
@@ -32,6 +32,7 @@ from typing import Any
 from fedloom.errors import FederationError, ParameterError, RefusedError
 from fedloom.experiments.options import RunSettings
 from fedloom.experiments.settings import Settings
+from fedloom.metrics.ready import needing_scores
 from fedloom.parameters import (
     Rule,
     anything,
@@ -216,10 +217,11 @@ class Policy:
 
     def check_scores(self, metrics: Iterable[str] | None) -> None:
         """Refuse a job whose metrics need scores of single rows, where they may not leave."""
-        if "auc" in (metrics or ()) and not self.scores:
+        for name in () if self.scores else needing_scores(metrics or ()):
             raise RefusedError(
-                f"this site's policy lets no scores of rows leave; the job wants the metric 'auc', "
-                f"which needs them. Choose another, or let its owner set scores = true in {POLICY}."
+                f"this site's policy lets no scores of rows leave; the job wants the metric "
+                f"{name!r}, which needs them. Choose another, or let its owner set scores = true "
+                f"in {POLICY}."
             )
 
     def check_plain_ids(self) -> None:

@@ -2,6 +2,7 @@
 
 A sum of metrics is an exchange of its own after those of the round, with the model as its question.
 For every metric a site adds its value and a one, or two zeros where it has no rows to take it on.
+Where a metric of all rows is made of means, it adds their sums over rows, and the number of rows.
 """
 
 from collections.abc import Mapping
@@ -13,26 +14,34 @@ from fedloom.errors import UnopenedError
 from fedloom.exchange.hub import Letter
 from fedloom.exchange.secure.hub import SecureHub
 from fedloom.measuring.wanted import Wanted
+from fedloom.metrics.ready import ROW_NUMBERS, made_of, means_behind
 
 MEASURE = "measure"  # what such an exchange asks for, in the place of a method
 KINDS = ("plain", "weighted")  # the sums that are taken
 OBJECTIVE = "value"  # a site's part of the objective
+_THOUSAND = 1024.0  # rows are counted by it, so that sums over many stay within the secure ring
 
 
 def names_of(wanted: Wanted) -> tuple[str, ...]:
     """The numbers that are summed, in their order."""
     parts = (OBJECTIVE,) if "objective" in wanted.of_the_whole else ()
-    return (*wanted.of_clients, *parts)
+    return (*wanted.of_clients, *means_behind(wanted.pooled), *parts)
 
 
 def part(told: Mapping[str, Any], names: tuple[str, ...]) -> np.ndarray:
     """What a site adds to the sum."""
-    pairs = [(0.0, 0.0) if told[name] is None else (told[name], 1.0) for name in names]
-    return np.array(pairs, np.float64)
+
+    def pair(name: str) -> tuple[float, float]:
+        if told[name] is None:
+            return 0.0, 0.0
+        weight = told["rows"] / _THOUSAND if name in ROW_NUMBERS else 1.0
+        return told[name] * weight, weight
+
+    return np.array([pair(name) for name in names], np.float64)
 
 
 def means(hub: SecureHub, model: bytes, wanted: Wanted) -> dict[str, float]:
-    """Each metric's mean over the sites, and the weighted mean of the objective's parts."""
+    """Each metric's mean over the sites or rows, and the weighted mean of the objective's parts."""
     names = names_of(wanted)
     if not names:
         return {}
@@ -47,7 +56,7 @@ def means(hub: SecureHub, model: bytes, wanted: Wanted) -> dict[str, float]:
         arrived, total = hub.summed(letters, model, 2 * len(KINDS) * len(names))
     except UnopenedError as error:
         hub.report(f"the metrics of round {hub.round} are not known: {error}")
-        return dict.fromkeys(names, np.nan)
+        return _named(dict.fromkeys(names, np.nan), wanted)
     plain, weighted = total.reshape(len(KINDS), len(names), 2)
     weight = float(np.asarray(hub.fed.weights, float)[arrived].sum())
     found = {
@@ -56,4 +65,10 @@ def means(hub: SecureHub, model: bytes, wanted: Wanted) -> dict[str, float]:
     }
     if OBJECTIVE in names:
         found[OBJECTIVE] = float(weighted[names.index(OBJECTIVE), 0] / weight)
-    return found
+    return _named(found, wanted)
+
+
+def _named(found: dict[str, float], wanted: Wanted) -> dict[str, float]:
+    """The metrics by name, in the place of the means that they are made of."""
+    plain = {name: found[name] for name in (*wanted.of_clients, OBJECTIVE) if name in found}
+    return plain | {name: made_of(name, found) for name in wanted.pooled}

@@ -2,10 +2,12 @@
 
 A metric that is a mean over rows is taken at each client, on its test rows where it has some, and
 then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
-standard deviation. Others belong to the federation as a whole: the objective on training rows and
-its gap (plain, or relative to that of the zero model), the distance of the hub's model to a known
-optimum (plain, or relative to the optimum's norm as "optimality"), its share of zeros, and the AUC
-over all clients' rows, which exists even where each client has one class only.
+standard deviation. A metric of all scores and labels, such as F1, is taken over the rows of all
+clients together, and its spread is that of the same metric at each client. Others belong to the
+federation as a whole: the objective on training rows and its gap (plain, or relative to that of the
+zero model), the distance of the hub's model to a known optimum (plain, or relative to the optimum's
+norm as "optimality"), its share of zeros, and the AUC over all clients' rows, which exists even
+where each client has one class only.
 
 Where a method has other models beside the one that it hands out, such as an average of its
 iterates, all of this is taken on them too, under names such as "average_accuracy".
@@ -89,7 +91,7 @@ def _measure_model(
             arrays = layout.unravel(deployed)
             batch = store.share(index).everything()
             out: dict[str, Held] = {
-                name: batch.mean(metric.of_rows(arrays, batch.rows).astype(deployed.dtype))
+                name: batch.mean(metric.function(arrays, batch.rows).astype(deployed.dtype))
                 for name, metric in wanted.at(problem).items()
             }
             if "auc" in wanted.of_the_whole:
@@ -97,6 +99,8 @@ def _measure_model(
                 if batch.counts is not None:
                     labels = jnp.where(batch.counts, labels, -1)
                 out |= {"scores": problem.predict(arrays, batch.rows.x), "labels": labels}
+            if wanted.pooled:
+                out |= {"outputs": problem.scores(arrays, batch.rows.x), "targets": batch.rows.y}
             return out
 
         common = algorithm, model
@@ -118,14 +122,18 @@ def per_client(
     table = {
         prefix + name: np.full(federation.fed.n, np.nan)
         for prefix in raws
-        for name in wanted.of_clients
+        for name in (*wanted.of_clients, *wanted.pooled)
     }
+    of_scores = wanted.of_scores(federation.fed.problem)
     for prefix, raw in raws.items():
         for group, out in zip(federation.groups, raw["groups"], strict=True):
             sizes = (group.train if group.test is None else group.test).sizes
             for name in wanted.of_clients:
                 values = np.where(sizes > 0, np.asarray(out[name], float), np.nan)
                 table[prefix + name][_members(group)] = values
+            for name, metric in of_scores.items():
+                each = [_float(metric, *own) for own in _scored(group, out)]
+                table[prefix + name][_members(group)] = each
     return table
 
 
@@ -139,7 +147,7 @@ def summarise(
     """One row of the history."""
     row: dict[str, float] = {}
     for prefix, raw in raws.items():
-        own = {name: clients[prefix + name] for name in wanted.of_clients}
+        own = {n: clients[prefix + n] for n in (*wanted.of_clients, *wanted.pooled)}
         summary = _summarise_model(raw, own, federation, wanted, optimum)
         row |= {prefix + name: value for name, value in summary.items()}
     return row
@@ -155,6 +163,10 @@ def _summarise_model(
     row: dict[str, float] = {}
     for name, metric in wanted.at(federation.fed.problem).items():
         row |= spread(name, clients[name], metric.larger_is_better)
+    everyone = _all_scored(raw, federation) if wanted.pooled else ()
+    for name, metric in wanted.of_scores(federation.fed.problem).items():
+        row |= spread(name, clients[name], metric.larger_is_better)
+        row[name] = _float(metric, *everyone)
     vector = np.asarray(raw["model"], float)
     for name in wanted.of_the_whole:
         if name == "auc":
@@ -213,6 +225,25 @@ def _pooled_auc(raw: dict[str, Any]) -> float:
             "several scores a row. Use accuracy instead."
         )
     return auc(scores[labels >= 0], labels[labels >= 0])
+
+
+def _scored(group: Group, out: Mapping[str, Any]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The scores and labels of each client of a group, without padding."""
+    sizes = (group.train if group.test is None else group.test).sizes
+    scores, labels = np.asarray(out["outputs"]), np.asarray(out["targets"])
+    return [(scores[i, :size], labels[i, :size]) for i, size in enumerate(sizes)]
+
+
+def _all_scored(raw: Raw, federation: Federation) -> Sequence[np.ndarray]:
+    """The scores and labels of all clients."""
+    groups = zip(federation.groups, raw["groups"], strict=True)
+    parts = [own for group, out in groups for own in _scored(group, out)]
+    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+
+
+def _float(metric: Metric, scores: np.ndarray, labels: np.ndarray) -> float:
+    """A metric of scores and labels; nan where there are no rows."""
+    return float(metric.function(scores, labels)) if len(labels) else math.nan
 
 
 def _members(group: Group) -> slice | list[int]:

@@ -72,9 +72,13 @@ def of_scores(
     if tested is not None:
         scores, labels = tested, jnp.asarray(fed.test_labels)
     for name, metric in wanted.at(fed.problem).items():
-        out[name] = metric.of_rows(scores, labels).astype(scores.dtype).mean()
+        # Of scores and labels here.
+        out[name] = metric.function(scores, labels).astype(scores.dtype).mean()
     if "auc" in wanted.of_the_whole:
         out |= {"scores": scores, "labels": labels}
+    if wanted.pooled:
+        logistic = fed.problem.link == "logit"  # whose labels are -1 and +1
+        out |= {"outputs": scores, "targets": (labels > 0).astype(int) if logistic else labels}
     return out
 
 
@@ -91,12 +95,21 @@ def per_client(
 def summarise(
     raw: dict[str, Any],
     clients: Mapping[str, np.ndarray],
-    federation: Federation | None,
+    federation: Federation,
     wanted: Wanted,
     optimum: Optimum | None,
 ) -> dict[str, float]:
     """One row of the history."""
+    return row_of(raw, federation.fed.problem, wanted, optimum)
+
+
+def row_of(
+    raw: dict[str, Any], problem: Problem, wanted: Wanted, optimum: Optimum | None
+) -> dict[str, float]:
+    """One row of the history, for which the label party needs no other."""
     row = {name: float(raw[name]) for name in wanted.of_clients}
+    for name, metric in wanted.of_scores(problem).items():
+        row[name] = float(metric.function(np.asarray(raw["outputs"]), np.asarray(raw["targets"])))
     for name in wanted.of_the_whole:
         if name == "auc":
             row[name] = auc(np.asarray(raw["scores"]), np.asarray(raw["labels"]))

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 from fedloom.errors import ParameterError
 from fedloom.measuring.optimum import NEED_OPTIMUM
+from fedloom.metrics.ready import READY, available, metric_of
 from fedloom.problems.base import Metric, Problem
+
+OF = ("rows", "scores")  # what a metric may be of
 
 
 class Wanted(NamedTuple):
@@ -14,11 +17,17 @@ class Wanted(NamedTuple):
     of_clients: tuple[str, ...]
     of_the_whole: tuple[str, ...]
     own: tuple[tuple[str, Metric], ...]  # the user's own, as they were passed
+    pooled: tuple[str, ...] = ()  # of all scores and labels
 
     def at(self, problem: Problem) -> dict[str, Metric]:
         """The metrics of clients, as a problem defines them."""
         known = {**problem.metrics(), **dict(self.own)}
         return {name: known[name] for name in self.of_clients}
+
+    def of_scores(self, problem: Problem) -> dict[str, Metric]:
+        """The metrics of all scores and labels, as functions of a problem's scores."""
+        own = dict(self.own)
+        return {name: own.get(name) or metric_of(name, problem) for name in self.pooled}
 
 
 def chosen_from(
@@ -30,17 +39,19 @@ def chosen_from(
     """Check the names of metrics; None stands for the problem's own, `of_the_whole` adds some."""
     own = tuple(names.items()) if isinstance(names, Mapping) else ()
     for name, metric in own:
-        if not isinstance(metric, Metric):
-            raise ParameterError(
-                f"metrics must say of {name!r} which way it should go; got {metric!r}. "
-                f"Write metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}, or False."
-            )
-    known = (*problem.metrics(), *(name for name, _ in own))
+        _check_own(name, metric)
+    of_rows = (*problem.metrics(), *(name for name, metric in own if metric.of == "rows"))
+    of_scores = tuple(name for name, metric in own if metric.of == "scores")
+    of_rows = tuple(name for name in of_rows if name not in of_scores)
+    known = (*of_rows, *of_scores)
     chosen = tuple(names) if names is not None else known
     for name in chosen:
-        if name not in (*known, *of_the_whole):
+        if name in READY and name not in known:
+            metric_of(name, problem)  # raises where it does not fit
+        elif name not in (*known, *of_the_whole):
+            there = (*known, *available(problem), *of_the_whole)
             raise ParameterError(
-                f"metrics must be among {', '.join((*known, *of_the_whole))}; got {name!r}. "
+                f"metrics must be among {', '.join(there)}; got {name!r}. "
                 f"Choose one of these, or pass one of your own: "
                 f"metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}."
             )
@@ -49,8 +60,28 @@ def chosen_from(
                 f"metric {name!r} needs a known optimum; none was given. "
                 f"Pass optimum=..., a model or its vector."
             )
+    pooled = tuple(n for n in chosen if n in of_scores or (n in READY and n not in known))
+    if pooled and type(problem).predict is Problem.predict and problem.kind != "vertical":
+        raise ParameterError(
+            f"metric {pooled[0]!r} needs scores of rows, and {type(problem).__name__} has none. "
+            f"Choose another metric."
+        )
     return Wanted(
-        tuple(name for name in chosen if name in known),
-        tuple(name for name in chosen if name not in known),
+        tuple(name for name in chosen if name in of_rows),
+        tuple(name for name in chosen if name not in (*of_rows, *pooled)),
         own,
+        pooled,
     )
+
+
+def _check_own(name: str, metric: object) -> None:
+    if not isinstance(metric, Metric):
+        raise ParameterError(
+            f"metrics must say of {name!r} which way it should go; got {metric!r}. "
+            f"Write metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}, or False."
+        )
+    if metric.of not in OF:
+        raise ParameterError(
+            f"metrics: {name!r} must be of one of {', '.join(OF)}; got of={metric.of!r}. "
+            f'Write of="scores" for a function (scores, labels) -> float of all rows.'
+        )

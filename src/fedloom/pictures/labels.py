@@ -17,7 +17,7 @@ _PARTS = {
     "worst10": "worst tenth of the clients",
     "best10": "best tenth of the clients",
 }
-_SPELT = {"auc": "AUC"}
+_SPELT = {"auc": "AUC", "rmse": "RMSE", "mae": "MAE", "brier": "Brier score"}
 
 
 def label(column: str) -> str:

@@ -69,6 +69,11 @@ class Adversarial(SaddleProblem):
             return x.reshape(x.shape[0], int(np.prod(x.shape[1:]))) @ model
         return self.model.apply(model, x)
 
+    @property
+    def link(self) -> str:
+        """Of logistic regression, or of a network with cross-entropy."""
+        return "logit" if self.model is None else "softmax"
+
     def metrics(self) -> Mapping[str, Metric]:
         """Accuracy on rows as they are."""
         return {

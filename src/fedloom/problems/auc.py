@@ -109,6 +109,15 @@ class AUC(SaddleProblem):
             return x.reshape(x.shape[0], -1) @ model["w"]
         return self.model.apply(model["w"], x).reshape(-1)
 
+    def scores(self, model: Tree, x: Held) -> Array:
+        """The score less the threshold half-way between the centres."""
+        return self.predict(model, x) - model["bias"].mean()
+
+    @property
+    def link(self) -> str:
+        """Scores order rows and decide; they are no probabilities."""
+        return "sign"
+
     def metrics(self) -> Mapping[str, Metric]:
         """Accuracy with the threshold half-way between the centres; "auc" is of the whole."""
 

@@ -19,10 +19,16 @@ from fedloom.types import Array, Held, Tree
 
 
 class Metric(NamedTuple):
-    """A number for each row, averaged over a client's rows, and which way it should go."""
+    """How good a model is, and which way that should go.
 
-    of_rows: Callable[[Tree, Any], Array]  # of a model and rows; if vertical, of scores and targets
+    Of "rows": `function(model, rows)` returns a number for each row, which is averaged over the
+    rows of each client. Of "scores": `function(scores, labels)` returns one number for all rows,
+    from NumPy arrays of what `Problem.scores` says of them, and of their labels.
+    """
+
+    function: Callable[[Any, Any], Any]  # arrays or numbers, as `of` says
     larger_is_better: bool
+    of: str = "rows"
 
 
 class Problem:
@@ -46,6 +52,15 @@ class Problem:
     def predict(self, model: Tree, x: Held) -> Array:
         """What the model says of each row: a score, a value, or one score for each class."""
         raise NotImplementedError
+
+    def scores(self, model: Tree, x: Held) -> Array:
+        """What metrics of scores see of each row; where one score decides, 0 is the threshold."""
+        return self.predict(model, x)
+
+    @property
+    def link(self) -> str | None:
+        """What scores say: "logit", "softmax", "sign" or "identity" (`metrics/links.py`)."""
+        return None
 
     def penalty(self, model: Tree) -> Array:
         """The smooth penalty (l2 / 2) |w|^2, which is a part of every f_i; biases go free."""

@@ -71,6 +71,11 @@ class Logistic(Problem):
         """The score a'w of each row; positive means the second class."""
         return _apply(model, x.reshape(x.shape[0], -1))
 
+    @property
+    def link(self) -> str:
+        """The score is the log-odds of the second class."""
+        return "logit"
+
     def metrics(self) -> Mapping[str, Metric]:
         """Loss and accuracy."""
 
@@ -103,6 +108,11 @@ class Multinomial(Problem):
         """One score for each class."""
         return _apply(model, x.reshape(x.shape[0], -1))
 
+    @property
+    def link(self) -> str:
+        """Scores are logarithms of probabilities, up to a constant."""
+        return "softmax"
+
     def metrics(self) -> Mapping[str, Metric]:
         """Accuracy and loss."""
         return {"accuracy": accuracy(self), **super().metrics()}
@@ -129,6 +139,11 @@ class LeastSquares(Problem):
     def predict(self, model: Tree, x: Held) -> Array:
         """The fitted value of each row."""
         return _apply(model, x.reshape(x.shape[0], -1))
+
+    @property
+    def link(self) -> str:
+        """The score is the value."""
+        return "identity"
 
 
 def cross_entropy(scores: Array, labels: Held) -> Array:

@@ -146,6 +146,11 @@ class _Classification(Problem):
         """The smooth penalty."""
         return self.common.penalty(model)
 
+    @property
+    def link(self) -> str | None:
+        """That of the common network, and of the clients' own."""
+        return self.common.link
+
     def metrics(self) -> Mapping[str, Metric]:
         """Accuracy and loss."""
         return self.common.metrics()

@@ -21,6 +21,7 @@ LOSSES: Mapping[str, Callable[[Array, Held], Array]] = {
     "cross_entropy": cross_entropy,
     "squared": _squared,
 }
+_LINKS = {"cross_entropy": "softmax", "squared": "identity"}
 
 
 @parametrised
@@ -60,6 +61,11 @@ class Supervised(Problem):
     def predict(self, model: Tree, x: Held) -> Array:
         """The outputs of the network."""
         return self.model.apply(model, x)
+
+    @property
+    def link(self) -> str | None:
+        """By the loss; of one of your own it is not known."""
+        return None if callable(self.loss) else _LINKS[self.loss]
 
     def metrics(self) -> Mapping[str, Metric]:
         """Loss, and accuracy where the network classifies."""

@@ -26,6 +26,8 @@ from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Spec
 from fedloom.types import Array, Held, Tree
 
+_LINKS = {"squared": "identity", "logistic": "logit", "softmax": "softmax"}
+
 
 @parametrised
 class Vertical(Problem):
@@ -84,6 +86,11 @@ class Vertical(Problem):
         """The loss at these labels."""
         weight = 1 / targets.shape[0] if self.mean else 1.0
         return LOSSES[self.loss](targets, classes, dtype, weight)
+
+    @property
+    def link(self) -> str:
+        """By the loss."""
+        return _LINKS[self.loss]
 
     def metrics(self) -> Mapping[str, Metric]:
         """Loss, and accuracy where the loss classifies; functions of scores and targets."""

@@ -49,8 +49,10 @@ def simulate(
             Vertical methods always use all rows.
         seed: The same seed gives the same bits.
         eval_every: Rounds between two evaluations.
-        metrics: Names, or a mapping from a name to `fl.Metric(function, larger_is_better=...)`,
-            where `function(model, rows)` returns a number for each row; None: the problem's own.
+        metrics: Names (`fedloom list metrics`), or a mapping from a name to
+            `fl.Metric(function, larger_is_better=...)`, where `function(model, rows)` returns a
+            number for each row, or with `of="scores"` `function(scores, labels)` one number for all
+            rows; None: the problem's own.
         precision: "float32" or "float64".
         optimum: A known solution (from `fl.reference`, a model, or its vector), for the metrics
             "gap", "distance" and "optimality".
@@ -109,7 +111,7 @@ def simulate(
             type(algorithm).__name__,
             done=run.state.round,
             total=rounds,
-            metric=(*task.wanted.of_clients, *task.wanted.of_the_whole, "")[0],
+            metric=(*task.wanted.of_clients, *task.wanted.pooled, *task.wanted.of_the_whole, "")[0],
         )
         try:
             run.run(bar)

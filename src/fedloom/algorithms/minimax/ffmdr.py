@@ -29,6 +29,8 @@ that the local solver spent, for the eye.
 
 from typing import ClassVar, NamedTuple
 
+import jax.numpy as jnp
+
 from fedloom.algorithms.minimax.inner import Solver
 from fedloom.algorithms.minimax.point import (
     PrimalDual,

@@ -21,6 +21,8 @@ carry the problem's weights, and a reply tells the iterations that the local sol
 
 from typing import ClassVar, NamedTuple
 
+import jax.numpy as jnp
+
 from fedloom.algorithms.minimax.ffmdr import Effort, FFMDRReply
 from fedloom.algorithms.minimax.inner import Solver
 from fedloom.algorithms.minimax.point import (

@@ -147,6 +147,8 @@ def metrics(text: str, due: Iterable[str] = ()) -> dict[str, float]:
         _need(fits, f"a number for {name[:40]!r}", value)
     if scored is not None:
         _need_counts("scores", scored, MOST_ROWS)
+    if facts.get("rows") is not None:
+        _need_counts("rows", [facts["rows"]], MOST_ROWS)
     numbers = {name: math.nan if value is None else float(value) for name, value in facts.items()}
     return numbers
 

@@ -198,7 +198,7 @@ class AllColumns:
         if self.secure:
             raw = joint_evaluation.of_scores(fed, wanted, slack, None, slack)
             own = {joint_evaluation.OF_PARTIES[0]: np.array(self.roster.widths)}
-            return joint_evaluation.summarise(raw, {}, None, wanted, None), own
+            return joint_evaluation.row_of(raw, fed.problem, wanted, None), own
         answers = sites.ask_each(about_states(hub, "measure"))
         sites.check_quorum()
         told, parts = [], []
@@ -220,7 +220,7 @@ class AllColumns:
         raw["sparsity"] = sum(f["zeros"] for f in told) / sum(f["size"] for f in told)
         contributions = [float(np.linalg.norm(part["fitted"])) for part in parts]
         table = (np.array(self.roster.widths), np.array(contributions))
-        row = joint_evaluation.summarise(raw, {}, None, wanted, None)
+        row = joint_evaluation.row_of(raw, fed.problem, wanted, None)
         return row, dict(zip(joint_evaluation.OF_PARTIES, table, strict=True))
 
     def close(self, hub: Hub, sites: Sites) -> list[str]:

@@ -1,12 +1,11 @@
 """The server of sites that hold rows: who they are, and what their metrics come to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import DTypeLike
 
 from fedloom.data.clients import Clients
 from fedloom.errors import FederationError, FedloomError, WireError
@@ -16,12 +15,13 @@ from fedloom.exchange.secure.hub import SecureHub
 from fedloom.experiments.settings import Settings
 from fedloom.federation import summed_metrics
 from fedloom.federation.roster import Roster, roster_of
-from fedloom.federation.server import claims
+from fedloom.federation.server import claims, scores
 from fedloom.federation.server.claims import UnfitError
 from fedloom.federation.server.sites import SiteError, Sites, about_states
 from fedloom.federation.summed_metrics import OBJECTIVE
 from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
+from fedloom.metrics.ready import needing_scores
 from fedloom.population import know
 from fedloom.types import Tree
 
@@ -33,6 +33,7 @@ class AllRows:
 
     def __init__(self, settings: Settings):
         self.settings = settings
+        self.secure = settings.federation.secure_aggregation
         self.classes: dict[str, list[Any] | None] = {}  # that each site has told
         self.about: Facts = {}  # what the result shall say of all this
         self.found: list[str] = []  # and what is told when it is found out
@@ -90,10 +91,10 @@ class AllRows:
     def choose(self, metrics: Sequence[str] | None) -> Wanted:
         """The metrics that a run asks for."""
         wanted = evaluation.choose(metrics, self.settings.problem, False)
-        if "auc" in wanted.of_the_whole and self.settings.federation.secure_aggregation:
+        for name in self._needing_scores(wanted) if self.secure else ():
             raise FederationError(
-                "metric 'auc' needs scores of single rows, which secure aggregation is to hide. "
-                "Choose another metric, or set federation.secure_aggregation = false."
+                f"metric {name!r} needs scores of single rows, which secure aggregation is to "
+                f"hide. Choose another metric, or set federation.secure_aggregation = false."
             )
         if "auc" in wanted.of_the_whole and len(self.roster.labels or ()) != 2:
             raise FederationError(
@@ -134,12 +135,28 @@ class AllRows:
         row: dict[str, float] = {}
         for name, metric in wanted.at(self.settings.problem).items():
             row |= evaluation.spread(name, table[name], metric.larger_is_better)
+        scored: dict[str, scores.Scored] = {}
+        if self._needing_scores(wanted):
+            said = {name: heard[name] for name in told}
+            scored = scores.read(said, len(self.roster.labels or ()), self._row(model), hub.report)
+        pooled, own = scores.pooled(wanted, self.settings.problem, hub.names, told, scored)
+        row, table = row | pooled, table | own
         if "objective" in wanted.of_the_whole:
             row[OBJECTIVE] = float(np.asarray(hub.fed.weights, float) @ column(OBJECTIVE))
         row = self._of_the_whole(hub, wanted, model, row)
         if "auc" in wanted.of_the_whole:
-            row["auc"] = _pooled_auc({name: heard[name] for name in told}, model.dtype, hub.report)
+            everyone = scores.together(scored)
+            row["auc"] = evaluation.auc(*everyone) if everyone else np.nan
         return row, table
+
+    def _needing_scores(self, wanted: Wanted) -> tuple[str, ...]:
+        return needing_scores((*wanted.of_the_whole, *wanted.pooled))
+
+    def _row(self, model: np.ndarray) -> jax.ShapeDtypeStruct:
+        """What the scores of a single row look like."""
+        several = self.settings.problem.link == "softmax"
+        shape = (len(self.roster.labels or ()),) if several else ()
+        return jax.ShapeDtypeStruct(shape, model.dtype)
 
     def _of_the_whole(
         self, hub: Hub, wanted: Wanted, model: np.ndarray, row: dict[str, float]
@@ -163,23 +180,3 @@ class AllRows:
             for name, answer in answers.items()
             if isinstance(answer, SiteError)
         ]
-
-
-def _pooled_auc(
-    answers: Mapping[str, tuple[str, bytes]], dtype: DTypeLike, report: Callable[[str], None]
-) -> float:
-    """The AUC over the rows of all sites, from the scores of each class."""
-    scores: list[np.ndarray] = []
-    labels: list[np.ndarray] = []
-    for name, (facts, body) in answers.items():
-        try:
-            counts = claims.table(facts).get("scored") or (0, 0)
-            like = tuple(jax.ShapeDtypeStruct((count,), dtype) for count in counts)
-            parts = wire.decode(body, like)
-        except WireError as error:
-            report(f"the scores of {name} are refused: {error}")
-            continue
-        for label, part in enumerate(parts):
-            scores.append(np.asarray(part))
-            labels.append(np.full(len(part), label))
-    return evaluation.auc(np.concatenate(scores), np.concatenate(labels)) if scores else np.nan

@@ -12,7 +12,7 @@ from fedloom import data
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset
 from fedloom.deploy.deployed import taken_at
-from fedloom.errors import ParameterError, RefusedError
+from fedloom.errors import RefusedError
 from fedloom.exchange import wire
 from fedloom.exchange.shapes import lone
 from fedloom.exchange.site import Site
@@ -20,6 +20,7 @@ from fedloom.experiments.settings import Settings
 from fedloom.federation.policy import Policy
 from fedloom.federation.roster import Roster, check_own
 from fedloom.federation.site import small_counts
+from fedloom.federation.site.scores import OwnScores
 from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import Fed, Federation, Group
@@ -110,20 +111,19 @@ class OwnRows:
         federation = Federation(fed, (site.group,))
         # The settings decide, which this site has agreed to, and not the hub's question.
         chosen = evaluation.choose(self.settings.run.metrics, self.settings.problem, False)
-        ranked = ("auc",) if "auc" in chosen.of_the_whole else ()
-        wanted = chosen._replace(of_the_whole=ranked)
+        wanted = chosen._replace(of_the_whole=tuple(n for n in chosen.of_the_whole if n == "auc"))
         value = "objective" in chosen.of_the_whole
         raw = to_host(_measured(site.algorithm, federation, model, state, wanted, value))
-        scores = _by_class(raw.pop("scores"), raw.pop("labels")) if ranked else ()
-        sizes = (site.group.test or site.group.train).sizes
-        if sizes[0] < self.least:
-            scores = scores and (scores[0][:0], scores[1][:0])
+        rows = int((site.group.test or site.group.train).sizes[0])
+        own = OwnScores(raw, rows, wanted, self.settings.problem)
         values = {
-            name: float(value[0]) if sizes[0] >= self.least or name == "value" else None
+            name: float(value[0]) if rows >= self.least or name == "value" else None
             for name, value in raw.items()
         }
+        scores = own.by_class(len(self.labels), self.least)
         counts = [len(part) for part in scores]
-        return {**values, "scored": counts}, wire.encode(tuple(scores)) if ranked else b""
+        told = {**values, **own.means(self.least), "scored": counts}
+        return told, wire.encode(scores) if scores else b""
 
     def keep(self, run: str, site: Site, fed: Fed, facts: Facts, body: bytes) -> None:
         """Write the model that this site makes of the hub's to a file of its own."""
@@ -137,17 +137,6 @@ class OwnRows:
             self.labels,
         )
         own.save(self.kept / f"{run}.safetensors")
-
-
-def _by_class(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The scores of negatives and of positives, sorted, so that none is of a certain row."""
-    if scores.size != labels.size:
-        raise ParameterError(
-            "metric 'auc' needs labels of 2 classes and one score a row; this problem gives "
-            "several scores a row. Use accuracy instead."
-        )
-    flat, known = scores.ravel(), labels.ravel()
-    return np.sort(flat[known == 0]), np.sort(flat[known > 0])
 
 
 def _handed(site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Array, Tree]:
