@@ -8,7 +8,7 @@ from fedloom.algorithms.catalogue import CATALOGUE
 
 PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
-    "errors version versions files hints checksums cache draws pytrees parameters layout rows",
+    "errors version versions lazy files hints checksums cache draws pytrees parameters layout rows",
     "protocol cohorts local objective saddle_objective party operators",
     "models problems",
     "directions data",

@@ -23,9 +23,8 @@ from fedloom.problems import AUC, Logistic, Personal, Problem, Vertical
 _CLIENTS, _DIMENSION = 10, 100
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("explain", help="explain a method or a wrapper")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument("key", help="a key from `fedloom list algorithms`, or from `list wrappers`")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.set_defaults(handle=_handle)

@@ -14,11 +14,8 @@ from fedloom.experiments.building import AGGREGATORS, PROBLEMS
 Rows = list[dict[str, Any]]
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "list", help="show algorithms, wrappers, aggregators, problems, datasets or partitions"
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument("what", choices=sorted(_LISTS))
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.set_defaults(handle=_handle)
