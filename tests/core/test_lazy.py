@@ -71,7 +71,9 @@ assert not jax._src.xla_bridge.backends_are_initialized()"""
 
 def test_every_verb_declares_its_options():
     for verb in VERBS.values():
-        assert callable(getattr(importlib.import_module(f"fedloom.cli.{verb.module}"), verb.declare))
+        assert callable(
+            getattr(importlib.import_module(f"fedloom.cli.{verb.module}"), verb.declare)
+        )
 
 
 @pytest.mark.parametrize("package", LAZY, ids=lambda package: package.__name__)
