@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help demo test test-federation verify damage mutate lint docs bench clean
+.PHONY: help demo test test-federation verify damage mutate lint docs wheel bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -41,9 +41,16 @@ lint: $(VENV)/installed  ## style and types
 docs: $(VENV)/installed  ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
 
+wheel:  ## build the wheel, and try it in a fresh environment with the newest dependencies
+	rm -rf dist $(VENV)-wheel
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(VENV)-wheel/bin/python -m pip install --quiet dist/fedloom-*.whl
+	tools/try_wheel.sh $(VENV)-wheel/bin
+
 bench: $(VENV)/installed  ## measure against others; see docs/performance.md
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.vertical
 
 clean:  ## remove the environment and what tests and demos left
-	rm -rf $(VENV) demo site verify .mutate tests/.cache .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-wheel dist demo site verify .mutate tests/.cache .pytest_cache .mypy_cache .ruff_cache

@@ -14,7 +14,11 @@ import psutil
 import pytest
 
 # Tests compile thousands of tiny programs; keeping them on disk makes the second run quick.
+# Simulations do so by themselves, for as long as they run; here JAX is told to do so always.
 os.environ.setdefault("FEDLOOM_CACHE", str(Path(__file__).parent / ".cache"))
+if os.environ["FEDLOOM_CACHE"] != "off":
+    jax.config.update("jax_compilation_cache_dir", f"{os.environ['FEDLOOM_CACHE']}/programs")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 # Compiling takes most of a test run's time, and tiny programs gain nothing from optimisation. XLA
 # ends the process where it does not know a flag, so a version gets those that it is known to take.
 _FLAGS = {

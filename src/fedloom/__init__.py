@@ -9,60 +9,66 @@ result = fl.simulate(
 print(result.history)
 """
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
-from fedloom import algorithms, data, deploy, models, preparation, problems
-from fedloom.errors import DivergedError, FedloomError
-from fedloom.experiments.comparing import Comparison, compare
-from fedloom.experiments.predicting import predict
-from fedloom.experiments.sweeping import Sweep, sweep
-from fedloom.federation.people.federate import federate
-from fedloom.loading import load
-from fedloom.measuring.prediction import joint_predict, save_shares
-from fedloom.measuring.reference import reference
-from fedloom.measuring.result import Result
-from fedloom.operators import aggregators, compressors
-from fedloom.pictures.notebook import partition_plot
-from fedloom.problems.base import Metric
-from fedloom.simulator.run import simulate
+from fedloom.lazy import names
 from fedloom.version import __version__ as __version__
 from fedloom.versions import turn_off_wrong_fusion, warn_of_wrong_versions
 
+# Python runs this file before any module of the package, so it is done before JAX computes.
 turn_off_wrong_fusion()
 warn_of_wrong_versions()
 
-__all__ = [
-    "Comparison",
-    "DivergedError",
-    "FedloomError",
-    "Metric",
-    "Result",
-    "Sweep",
-    "aggregators",
-    "algorithms",
-    "compare",
-    "compressors",
-    "data",
-    "deploy",
-    "federate",
-    "joint_predict",
-    "load",
-    "models",
-    "partition_plot",
-    "predict",
-    "preparation",
-    "problems",
-    "reference",
-    "save_shares",
-    "simulate",
-    "sklearn",
-    "sweep",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """`fedloom.sklearn` on first use: it takes as long to import as all the rest."""
-    if name == "sklearn":
-        return importlib.import_module("fedloom.sklearn")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:  # what the table below says, for editors and type checkers
+    from fedloom import algorithms as algorithms
+    from fedloom import data as data
+    from fedloom import deploy as deploy
+    from fedloom import models as models
+    from fedloom import preparation as preparation
+    from fedloom import problems as problems
+    from fedloom import sklearn as sklearn
+    from fedloom.errors import DivergedError as DivergedError
+    from fedloom.errors import FedloomError as FedloomError
+    from fedloom.experiments.comparing import Comparison as Comparison
+    from fedloom.experiments.comparing import compare as compare
+    from fedloom.experiments.predicting import predict as predict
+    from fedloom.experiments.sweeping import Sweep as Sweep
+    from fedloom.experiments.sweeping import sweep as sweep
+    from fedloom.federation.people.federate import federate as federate
+    from fedloom.loading import load as load
+    from fedloom.measuring.prediction import joint_predict as joint_predict
+    from fedloom.measuring.prediction import save_shares as save_shares
+    from fedloom.measuring.reference import reference as reference
+    from fedloom.measuring.result import Result as Result
+    from fedloom.operators import aggregators as aggregators
+    from fedloom.operators import compressors as compressors
+    from fedloom.pictures.notebook import partition_plot as partition_plot
+    from fedloom.problems.base import Metric as Metric
+    from fedloom.simulator.run import simulate as simulate
+else:
+    __all__, __getattr__, __dir__ = names(
+        __name__,
+        {
+            "algorithms": (),
+            "data": (),
+            "deploy": (),
+            "errors": ("DivergedError", "FedloomError"),
+            "experiments.comparing": ("Comparison", "compare"),
+            "experiments.predicting": ("predict",),
+            "experiments.sweeping": ("Sweep", "sweep"),
+            "federation.people.federate": ("federate",),
+            "loading": ("load",),
+            "measuring.prediction": ("joint_predict", "save_shares"),
+            "measuring.reference": ("reference",),
+            "measuring.result": ("Result",),
+            "models": (),
+            "operators.aggregators": (),
+            "operators.compressors": (),
+            "pictures.notebook": ("partition_plot",),
+            "preparation": (),
+            "problems": (),
+            "problems.base": ("Metric",),
+            "simulator.run": ("simulate",),
+            "sklearn": (),
+        },
+    )

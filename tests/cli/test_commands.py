@@ -15,6 +15,7 @@ from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli import explain
 from fedloom.cli.main import main
+from fedloom.cli.output import show_table
 from fedloom.metrics.catalogue import CATALOGUE as METRICS
 from fedloom.metrics.ready import needing_scores
 
@@ -46,6 +47,12 @@ def settings(tmp_path):
     path = tmp_path / "iris.toml"
     path.write_text(SETTINGS)
     return path
+
+
+def test_a_table_shows_brackets_as_they_are(capsys):
+    show_table([{"advice": "pip install 'fedloom[plot]'"}], title="lists [of] values")
+    printed = capsys.readouterr().out
+    assert "'fedloom[plot]'" in printed and "lists [of] values" in printed
 
 
 def test_run_prints_a_table_and_keeps_the_result(settings, tmp_path, capsys):

@@ -1,108 +1,119 @@
-"""The methods, one file each, in the folder of their family."""
+"""The methods, one file each, in the folder of their family.
 
-from fedloom.algorithms.averaging.fedavg import FedAvg
-from fedloom.algorithms.averaging.fedprox import FedProx
-from fedloom.algorithms.averaging.scaffold import Scaffold
-from fedloom.algorithms.composite.decoupled_prox import DecoupledProx
-from fedloom.algorithms.composite.fast_fedda import FastFedDA
-from fedloom.algorithms.composite.fedadmm import FedADMM
-from fedloom.algorithms.composite.feddr import FedDR
-from fedloom.algorithms.composite.feddualavg import FedDualAvg
-from fedloom.algorithms.composite.fedmid import FedMid
-from fedloom.algorithms.minimax.codasca import CODASCA
-from fedloom.algorithms.minimax.fed_norm_sgda import FedNormSGDA
-from fedloom.algorithms.minimax.fednest import FedNest
-from fedloom.algorithms.minimax.fedsgda_m import FedSGDAM
-from fedloom.algorithms.minimax.fedsgda_plus import FedSGDAPlus
-from fedloom.algorithms.minimax.ffmdr import FFMDR
-from fedloom.algorithms.minimax.ffmdr_consensus import FFMDRConsensus
-from fedloom.algorithms.minimax.inner import SGDA, Exact
-from fedloom.algorithms.minimax.local_sgda import LocalSGDA
-from fedloom.algorithms.minimax.local_sgda_plus import LocalSGDAPlus
-from fedloom.algorithms.minimax.momentum_local_sgda import MomentumLocalSGDA
-from fedloom.algorithms.minimax.saga import SAGA
-from fedloom.algorithms.personal.local_training import LocalTraining
-from fedloom.algorithms.personal.mutual_learning import MutualLearning
-from fedloom.algorithms.personal.per_fedavg import PerFedAvg
-from fedloom.algorithms.personal.pfedme import PFedMe
-from fedloom.algorithms.personal.quantisation import Quantisation
-from fedloom.algorithms.personal.quantized_training import QuantizedTraining
-from fedloom.algorithms.personal.quped import QuPeD
-from fedloom.algorithms.personal.qupel import QuPeL
-from fedloom.algorithms.robust.afl import AFL
-from fedloom.algorithms.robust.drfa import DRFA
-from fedloom.algorithms.robust.drfa_ga import DRFAGA
-from fedloom.algorithms.robust.drfa_prox import DRFAProx
-from fedloom.algorithms.robust.q_fedavg import QFedAvg
-from fedloom.algorithms.robust.q_fedsgd import QFedSGD
-from fedloom.algorithms.vertical.egvfl import EGVFL
-from fedloom.algorithms.vertical.egvfl_augmented import EGVFLAugmented
-from fedloom.algorithms.vertical.egvfl_compressed import EGVFLCompressed
-from fedloom.algorithms.vertical.egvfl_coordinate import EGVFLCoordinate
-from fedloom.algorithms.vertical.egvfl_dual import EGVFLDual
-from fedloom.algorithms.vertical.egvfl_error_feedback import EGVFLErrorFeedback
-from fedloom.algorithms.vertical.egvfl_nonlinear import EGVFLNonlinear
-from fedloom.algorithms.vertical.egvfl_partial import EGVFLPartial
-from fedloom.algorithms.vertical.egvfl_proximal import EGVFLProximal
-from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks
-from fedloom.algorithms.vertical.sharing_admm import SharingADMM
-from fedloom.algorithms.vertical.vertical_agd import VerticalAGD
-from fedloom.algorithms.vertical.vertical_gd import VerticalGD
-from fedloom.algorithms.wrappers import Compressed, Poisoned, Private, Robust, Unreliable
+A family loads when one of its methods is first used.
+"""
 
-__all__ = [
-    "AFL",
-    "CODASCA",
-    "DRFA",
-    "DRFAGA",
-    "EGVFL",
-    "FFMDR",
-    "SAGA",
-    "SGDA",
-    "Compressed",
-    "DRFAProx",
-    "DecoupledProx",
-    "EGVFLAugmented",
-    "EGVFLCompressed",
-    "EGVFLCoordinate",
-    "EGVFLDual",
-    "EGVFLErrorFeedback",
-    "EGVFLNonlinear",
-    "EGVFLPartial",
-    "EGVFLProximal",
-    "EGVFLSlacks",
-    "Exact",
-    "FFMDRConsensus",
-    "FastFedDA",
-    "FedADMM",
-    "FedAvg",
-    "FedDR",
-    "FedDualAvg",
-    "FedMid",
-    "FedNest",
-    "FedNormSGDA",
-    "FedProx",
-    "FedSGDAM",
-    "FedSGDAPlus",
-    "LocalSGDA",
-    "LocalSGDAPlus",
-    "LocalTraining",
-    "MomentumLocalSGDA",
-    "MutualLearning",
-    "PFedMe",
-    "PerFedAvg",
-    "Poisoned",
-    "Private",
-    "QFedAvg",
-    "QFedSGD",
-    "QuPeD",
-    "QuPeL",
-    "Quantisation",
-    "QuantizedTraining",
-    "Robust",
-    "Scaffold",
-    "SharingADMM",
-    "Unreliable",
-    "VerticalAGD",
-    "VerticalGD",
-]
+from typing import TYPE_CHECKING
+
+from fedloom.lazy import names
+
+if TYPE_CHECKING:  # what the table below says, for editors and type checkers
+    from fedloom.algorithms.averaging.fedavg import FedAvg as FedAvg
+    from fedloom.algorithms.averaging.fedprox import FedProx as FedProx
+    from fedloom.algorithms.averaging.scaffold import Scaffold as Scaffold
+    from fedloom.algorithms.composite.decoupled_prox import DecoupledProx as DecoupledProx
+    from fedloom.algorithms.composite.fast_fedda import FastFedDA as FastFedDA
+    from fedloom.algorithms.composite.fedadmm import FedADMM as FedADMM
+    from fedloom.algorithms.composite.feddr import FedDR as FedDR
+    from fedloom.algorithms.composite.feddualavg import FedDualAvg as FedDualAvg
+    from fedloom.algorithms.composite.fedmid import FedMid as FedMid
+    from fedloom.algorithms.minimax.codasca import CODASCA as CODASCA
+    from fedloom.algorithms.minimax.fed_norm_sgda import FedNormSGDA as FedNormSGDA
+    from fedloom.algorithms.minimax.fednest import FedNest as FedNest
+    from fedloom.algorithms.minimax.fedsgda_m import FedSGDAM as FedSGDAM
+    from fedloom.algorithms.minimax.fedsgda_plus import FedSGDAPlus as FedSGDAPlus
+    from fedloom.algorithms.minimax.ffmdr import FFMDR as FFMDR
+    from fedloom.algorithms.minimax.ffmdr_consensus import FFMDRConsensus as FFMDRConsensus
+    from fedloom.algorithms.minimax.inner import SGDA as SGDA
+    from fedloom.algorithms.minimax.inner import Exact as Exact
+    from fedloom.algorithms.minimax.local_sgda import LocalSGDA as LocalSGDA
+    from fedloom.algorithms.minimax.local_sgda_plus import LocalSGDAPlus as LocalSGDAPlus
+    from fedloom.algorithms.minimax.momentum_local_sgda import (
+        MomentumLocalSGDA as MomentumLocalSGDA,
+    )
+    from fedloom.algorithms.minimax.saga import SAGA as SAGA
+    from fedloom.algorithms.personal.local_training import LocalTraining as LocalTraining
+    from fedloom.algorithms.personal.mutual_learning import MutualLearning as MutualLearning
+    from fedloom.algorithms.personal.per_fedavg import PerFedAvg as PerFedAvg
+    from fedloom.algorithms.personal.pfedme import PFedMe as PFedMe
+    from fedloom.algorithms.personal.quantisation import Quantisation as Quantisation
+    from fedloom.algorithms.personal.quantized_training import (
+        QuantizedTraining as QuantizedTraining,
+    )
+    from fedloom.algorithms.personal.quped import QuPeD as QuPeD
+    from fedloom.algorithms.personal.qupel import QuPeL as QuPeL
+    from fedloom.algorithms.robust.afl import AFL as AFL
+    from fedloom.algorithms.robust.drfa import DRFA as DRFA
+    from fedloom.algorithms.robust.drfa_ga import DRFAGA as DRFAGA
+    from fedloom.algorithms.robust.drfa_prox import DRFAProx as DRFAProx
+    from fedloom.algorithms.robust.q_fedavg import QFedAvg as QFedAvg
+    from fedloom.algorithms.robust.q_fedsgd import QFedSGD as QFedSGD
+    from fedloom.algorithms.vertical.egvfl import EGVFL as EGVFL
+    from fedloom.algorithms.vertical.egvfl_augmented import EGVFLAugmented as EGVFLAugmented
+    from fedloom.algorithms.vertical.egvfl_compressed import EGVFLCompressed as EGVFLCompressed
+    from fedloom.algorithms.vertical.egvfl_coordinate import EGVFLCoordinate as EGVFLCoordinate
+    from fedloom.algorithms.vertical.egvfl_dual import EGVFLDual as EGVFLDual
+    from fedloom.algorithms.vertical.egvfl_error_feedback import (
+        EGVFLErrorFeedback as EGVFLErrorFeedback,
+    )
+    from fedloom.algorithms.vertical.egvfl_nonlinear import EGVFLNonlinear as EGVFLNonlinear
+    from fedloom.algorithms.vertical.egvfl_partial import EGVFLPartial as EGVFLPartial
+    from fedloom.algorithms.vertical.egvfl_proximal import EGVFLProximal as EGVFLProximal
+    from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks as EGVFLSlacks
+    from fedloom.algorithms.vertical.sharing_admm import SharingADMM as SharingADMM
+    from fedloom.algorithms.vertical.vertical_agd import VerticalAGD as VerticalAGD
+    from fedloom.algorithms.vertical.vertical_gd import VerticalGD as VerticalGD
+    from fedloom.algorithms.wrappers import Compressed as Compressed
+    from fedloom.algorithms.wrappers import Poisoned as Poisoned
+    from fedloom.algorithms.wrappers import Private as Private
+    from fedloom.algorithms.wrappers import Robust as Robust
+    from fedloom.algorithms.wrappers import Unreliable as Unreliable
+else:
+    __all__, __getattr__, __dir__ = names(
+        __name__,
+        {
+            "averaging": ("FedAvg", "FedProx", "Scaffold"),
+            "composite": ("DecoupledProx", "FastFedDA", "FedADMM", "FedDR", "FedDualAvg", "FedMid"),
+            "minimax": (
+                "CODASCA",
+                "FedNormSGDA",
+                "FedNest",
+                "FedSGDAM",
+                "FedSGDAPlus",
+                "FFMDR",
+                "FFMDRConsensus",
+                "LocalSGDA",
+                "LocalSGDAPlus",
+                "MomentumLocalSGDA",
+            ),
+            "minimax.inner": ("SGDA", "Exact"),
+            "minimax.saga": ("SAGA",),
+            "personal": (
+                "LocalTraining",
+                "MutualLearning",
+                "PerFedAvg",
+                "PFedMe",
+                "QuantizedTraining",
+                "QuPeD",
+                "QuPeL",
+            ),
+            "personal.quantisation": ("Quantisation",),
+            "robust": ("AFL", "DRFA", "DRFAGA", "DRFAProx", "QFedAvg", "QFedSGD"),
+            "vertical": (
+                "EGVFL",
+                "EGVFLAugmented",
+                "EGVFLCompressed",
+                "EGVFLCoordinate",
+                "EGVFLDual",
+                "EGVFLErrorFeedback",
+                "EGVFLNonlinear",
+                "EGVFLPartial",
+                "EGVFLProximal",
+                "EGVFLSlacks",
+                "SharingADMM",
+                "VerticalAGD",
+                "VerticalGD",
+            ),
+            "wrappers": ("Compressed", "Poisoned", "Private", "Robust", "Unreliable"),
+        },
+    )

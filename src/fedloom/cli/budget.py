@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from fedloom.cli.output import show_json, show_table
 from fedloom.federation.kits import open_kit
@@ -11,9 +10,8 @@ from fedloom.federation.policy_file import read_policy
 from fedloom.federation.site.budget import Budget
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("budget", help="show what a site's replies have told, over all runs")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument("kit", metavar="KIT", type=Path)
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.set_defaults(handle=_handle)

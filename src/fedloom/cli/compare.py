@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from fedloom.cli.live import LiveTable
 from fedloom.cli.output import bytes_text, show_json, show_table
@@ -15,9 +14,8 @@ from fedloom.pictures.curves import curves
 from fedloom.reports import fairness, heat
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("compare", help="compare the methods of a settings file")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     add_source(parser)
     add_common(parser)
     parser.set_defaults(handle=_handle)

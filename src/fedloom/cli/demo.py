@@ -16,9 +16,8 @@ from fedloom.pictures.labels import bytes_text
 from fedloom.reports import page
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("demo", help="a short tour on embedded data")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR")
     parser.set_defaults(handle=_handle)
 

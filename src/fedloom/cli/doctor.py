@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from typing import Any
 
 from rich.console import Console
 
@@ -13,13 +12,9 @@ from fedloom.doctor.finding import NOTE, RIGHT, WRONG
 _MARKS = {RIGHT: "✓", NOTE: "·", WRONG: "✗"}
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "doctor",
-        help="check versions, devices and folders, and solve problems with known answers",
-        description="Exit status 1 if something is wrong. Add the table to a bug report.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.description = "Exit status 1 if something is wrong. Add the table to a bug report."
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.set_defaults(handle=_handle)
 

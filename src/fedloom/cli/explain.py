@@ -26,9 +26,8 @@ from fedloom.problems import AUC, Logistic, Personal, Problem, Vertical
 _CLIENTS, _DIMENSION = 10, 100
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("explain", help="explain a method, a wrapper or a metric")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument(
         "key", help="a key from `fedloom list algorithms`, `list wrappers` or `list metrics`"
     )

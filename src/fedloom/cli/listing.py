@@ -15,12 +15,8 @@ from fedloom.metrics.catalogue import CATALOGUE as METRICS
 Rows = list[dict[str, Any]]
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "list",
-        help="show algorithms, wrappers, aggregators, problems, metrics, datasets or partitions",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument("what", choices=sorted(_LISTS))
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.set_defaults(handle=_handle)

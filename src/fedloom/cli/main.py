@@ -7,53 +7,75 @@
 """
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from fedloom import version
-from fedloom.cli import (
-    budget,
-    compare,
-    demo,
-    doctor,
-    explain,
-    listing,
-    predict,
-    provision,
-    report,
-    reproduce,
-    run,
-    schema,
-    serve,
-    submit,
-    sweep,
-    try_federation,
-)
 from fedloom.errors import DivergedError, FedloomError
 
-_VERBS = (
-    *(run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo),
-    doctor,
-    *(provision, serve, submit, budget, try_federation),
-)
+
+class Verb(NamedTuple):
+    """What help says of a verb, and which function of which module declares its options."""
+
+    help: str
+    module: str
+    declare: str = "add"
+
+
+VERBS = {
+    "run": Verb("run a settings file", "run"),
+    "predict": Verb("predict new rows with the model of a run", "predict"),
+    "compare": Verb("compare the methods of a settings file", "compare"),
+    "sweep": Verb("search for the best settings of each method", "sweep"),
+    "report": Verb("make one HTML page from run folders", "report"),
+    "reproduce": Verb("repeat an experiment of a paper", "reproduce"),
+    "list": Verb(
+        "show algorithms, wrappers, aggregators, problems, metrics, datasets or partitions",
+        "listing",
+    ),
+    "explain": Verb("explain a method, a wrapper or a metric", "explain"),
+    "schema": Verb("print the JSON Schema of settings files", "schema"),
+    "demo": Verb("a short tour on embedded data", "demo"),
+    "doctor": Verb(
+        "check versions, devices and folders, and solve problems with known answers", "doctor"
+    ),
+    "provision": Verb("make the kits of a federation", "provision"),
+    "serve": Verb("run the server of a federation", "serve", "add_serve"),
+    "join": Verb("take part in a federation with one's own data", "serve", "add_join"),
+    "submit": Verb("run a settings file over real sites", "submit", "add_submit"),
+    "status": Verb("who is connected, and how runs stand", "submit", "add_status"),
+    "fetch": Verb("bring the result of the last run home", "submit", "add_fetch"),
+    "budget": Verb("show what a site's replies have told, over all runs", "budget"),
+    "try-federation": Verb(
+        "a federation of three sites on this machine, TLS and all", "try_federation"
+    ),
+}
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
-def parser() -> argparse.ArgumentParser:
-    """All verbs with their options."""
+def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """All verbs, and the options of the one that is given: only its module is loaded."""
     top = argparse.ArgumentParser(
         prog="fedloom", description="Federated optimisation beyond averaging."
     )
     top.add_argument("--version", action="version", version=f"fedloom {version.__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for module in _VERBS:
-        module.add(verbs)
+    # No option before the verb takes a value, so the verb is the first word that is no option.
+    given = next((word for word in arguments if not word.startswith("-")), None)
+    for name, verb in VERBS.items():
+        options = verbs.add_parser(name, help=verb.help)
+        if name == given:
+            module = importlib.import_module(f"fedloom.cli.{verb.module}")
+            getattr(module, verb.declare)(options)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    chosen = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    chosen = parser(words).parse_args(words)
     try:
         return chosen.handle(chosen)
     except DivergedError as error:

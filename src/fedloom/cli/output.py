@@ -31,8 +31,9 @@ def show_table(
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in names))
-    # A pipe or a file has no width of its own; a table there should not be folded.
-    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
+    # A pipe or a file has no width of its own; a table there should not be folded. Without markup:
+    # what stands in brackets is a value, as in 'fedloom[plot]', and no colour.
+    Console(width=None if sys.stdout.isatty() else _WIDE, markup=False).print(table)
 
 
 def _cell(value: Any) -> str:

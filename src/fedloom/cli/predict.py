@@ -2,16 +2,14 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from fedloom.errors import DataError
 from fedloom.experiments.predicting import predict
 from fedloom.files import write_file
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("predict", help="predict new rows with the model of a run")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument("model", metavar="MODEL", type=Path, help="the folder of a run")
     parser.add_argument("data", metavar="DATA", type=Path, help="a CSV or Parquet file")
     parser.add_argument(

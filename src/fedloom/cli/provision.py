@@ -2,15 +2,13 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from fedloom.cli.output import show_table
 from fedloom.federation.provisioning import AUTHORITY, provision, read_project
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("provision", help="make the kits of a federation")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument("project", metavar="PROJECT.toml", type=Path)
     parser.add_argument("--out", type=Path, default=Path("kits"), metavar="DIR")
     parser.add_argument(

@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from fedloom.files import write_text
 from fedloom.reports.page import render
@@ -10,9 +9,8 @@ from fedloom.reports.pictures import draw
 from fedloom.reports.reading import read
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("report", help="make one HTML page from run folders")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument(
         "folders",
         metavar="DIR",

@@ -3,7 +3,6 @@
 import argparse
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from fedloom.cli import compare
 from fedloom.cli.output import show_table
@@ -13,9 +12,8 @@ from fedloom.experiments import settings
 from fedloom.hints import closest
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("reproduce", help="repeat an experiment of a paper")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument("name", nargs="?", help="without a name, shows what there is")
     add_common(parser)
     parser.set_defaults(handle=_handle)

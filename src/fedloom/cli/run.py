@@ -3,7 +3,6 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from fedloom.cli.output import bytes_text, show_json, show_table
 from fedloom.cli.prepared import show_preparation
@@ -14,9 +13,8 @@ from fedloom.experiments.tracking import TRACKERS
 from fedloom.measuring.result import Result
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("run", help="run a settings file")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     add_source(parser)
     add_common(parser)
     parser.set_defaults(handle=_handle)

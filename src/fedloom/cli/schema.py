@@ -1,15 +1,13 @@
 """`fedloom schema`: the JSON Schema of settings files, for editors and other programs."""
 
 import argparse
-from typing import Any
 
 from fedloom.cli.output import show_json
 from fedloom.experiments.schema import schema
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("schema", help="print the JSON Schema of settings files")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.set_defaults(handle=_handle)
 
 

@@ -6,7 +6,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from fedloom.cli.certificates import warn_of_expiry
 from fedloom.errors import FederationError, MissingDataError
@@ -28,29 +27,31 @@ Process = subprocess.Popen[bytes]
 WAIT_SECONDS = 300.0  # for a server that is not there yet
 
 
-def add(verbs: Any) -> None:
-    """Declare both verbs."""
-    serve = verbs.add_parser("serve", help="run the server of a federation")
-    serve.add_argument("kit", metavar="KIT", type=Path)
-    serve.add_argument(
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `serve`."""
+    parser.add_argument("kit", metavar="KIT", type=Path)
+    parser.add_argument(
         "--data",
         type=Path,
         metavar="FILE",
         help="ids and labels, where the server's owner has them",
     )
-    serve.set_defaults(handle=_serve)
-    join = verbs.add_parser("join", help="take part in a federation with one's own data")
-    join.add_argument("kit", metavar="KIT", type=Path)
-    join.add_argument("--data", type=Path, metavar="FILE", help="this site's rows")
-    join.add_argument("--test", type=Path, metavar="FILE", help="rows to take metrics on")
-    join.add_argument(
+    parser.set_defaults(handle=_serve)
+
+
+def add_join(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `join`."""
+    parser.add_argument("kit", metavar="KIT", type=Path)
+    parser.add_argument("--data", type=Path, metavar="FILE", help="this site's rows")
+    parser.add_argument("--test", type=Path, metavar="FILE", help="rows to take metrics on")
+    parser.add_argument(
         "--wait",
         type=float,
         default=WAIT_SECONDS,
         metavar="SECONDS",
         help=f"how long to wait for a server that is not there ({WAIT_SECONDS:g})",
     )
-    join.set_defaults(handle=_join)
+    parser.set_defaults(handle=_join)
 
 
 def _serve(arguments: argparse.Namespace) -> int:

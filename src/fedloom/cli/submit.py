@@ -4,7 +4,6 @@ import argparse
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from fedloom.cli.certificates import warn_of_expiry
 from fedloom.cli.output import show_json, show_table
@@ -20,22 +19,32 @@ from fedloom.measuring.result import Result
 from fedloom.simulator.progress import progress_for
 
 
-def add(verbs: Any) -> None:
-    """Declare the three verbs."""
-    submit = verbs.add_parser("submit", help="run a settings file over real sites")
-    submit.add_argument("settings", metavar="SETTINGS.toml", type=Path)
-    submit.add_argument("--resume", action="store_true", help="go on with the last run of it")
-    submit.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    submit.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
-    submit.set_defaults(handle=_submit)
-    status = verbs.add_parser("status", help="who is connected, and how runs stand")
-    status.add_argument("--format", choices=("table", "json"), default="table")
-    status.set_defaults(handle=_status)
-    fetch = verbs.add_parser("fetch", help="bring the result of the last run home")
-    fetch.add_argument("--out", type=Path, required=True, metavar="DIR")
-    fetch.set_defaults(handle=_fetch)
-    for parser in (submit, status, fetch):
-        parser.add_argument("--kit", type=Path, required=True, metavar="KIT", help="your own kit")
+def add_submit(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `submit`."""
+    parser.add_argument("settings", metavar="SETTINGS.toml", type=Path)
+    parser.add_argument("--resume", action="store_true", help="go on with the last run of it")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
+    _add_kit(parser)
+    parser.set_defaults(handle=_submit)
+
+
+def add_status(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `status`."""
+    parser.add_argument("--format", choices=("table", "json"), default="table")
+    _add_kit(parser)
+    parser.set_defaults(handle=_status)
+
+
+def add_fetch(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of `fetch`."""
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    _add_kit(parser)
+    parser.set_defaults(handle=_fetch)
+
+
+def _add_kit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kit", type=Path, required=True, metavar="KIT", help="your own kit")
 
 
 def _submit(arguments: argparse.Namespace) -> int:

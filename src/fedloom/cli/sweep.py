@@ -24,9 +24,8 @@ from fedloom.measuring.result import Result
 Options = dict[str, Any]  # of a run
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser("sweep", help="search for the best settings of each method")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     add_source(parser)
     add_common(parser)
     parser.set_defaults(handle=_handle)

@@ -41,11 +41,8 @@ batch_size = 16
 """
 
 
-def add(verbs: Any) -> None:
-    """Declare the verb."""
-    parser = verbs.add_parser(
-        "try-federation", help="a federation of three sites on this machine, TLS and all"
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     parser.add_argument("settings", metavar="SETTINGS.toml", type=Path, nargs="?")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=Path("trial"), metavar="DIR")

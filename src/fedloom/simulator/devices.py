@@ -1,12 +1,10 @@
-"""Where a simulation's arrays lie, how its clients are mapped, where its programs are kept."""
+"""Where a simulation's arrays lie, and how its clients are mapped."""
 
-import contextlib
 from typing import Any
 
 import jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from fedloom.cache import cache_folder
 from fedloom.errors import ParameterError
 from fedloom.population import Federation
 from fedloom.rounds.mapping import Plan
@@ -44,17 +42,3 @@ def place(tree: Tree, plan: Plan) -> Tree:
         return placed[id(leaf)]
 
     return jax.tree.map(put, tree)
-
-
-def keep_compiled_programs() -> None:
-    """Keep compiled programs on disk, so that the next process starts at once.
-
-    A cache directory that the user has set stays; FEDLOOM_CACHE names another, or "off".
-    """
-    folder = cache_folder("programs")
-    if getattr(jax.config, "jax_compilation_cache_dir", None) or folder is None:
-        return
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        jax.config.update("jax_compilation_cache_dir", str(folder))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)

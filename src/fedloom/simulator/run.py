@@ -10,7 +10,7 @@ from fedloom.measuring.result import Result
 from fedloom.parameters import Rule, at_least, at_least_zero, check, flag, one_of
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
-from fedloom.simulator.devices import keep_compiled_programs
+from fedloom.rounds.kept_programs import kept_programs
 from fedloom.simulator.progress import Progress, progress_for
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
@@ -82,8 +82,7 @@ def simulate(
     check("simulate", "precision", precision, one_of("float32", "float64"))
     check("simulate", "deterministic", deterministic, flag)
     check("simulate", "checkpoint_seconds", checkpoint_seconds, at_least_zero)
-    keep_compiled_programs()
-    with jax.enable_x64(precision == "float64"):
+    with kept_programs(), jax.enable_x64(precision == "float64"):
         task = Task(
             algorithm,
             problem,

@@ -17,6 +17,7 @@ from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
+from fedloom.rounds.kept_programs import kept_programs
 from fedloom.rounds.mapping import Plan
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
@@ -37,7 +38,7 @@ def simulate_together(
     deterministic: bool = True,
 ) -> list[Result]:
     """The results of runs given as pairs of a method and a seed; a diverged one ends early."""
-    with jax.enable_x64(precision == "float64"):
+    with kept_programs(), jax.enable_x64(precision == "float64"):
         task = Task(
             runs[0][0],
             problem,

@@ -55,7 +55,7 @@ from fedloom.federation.site.table import OwnTable
 from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, part
 from fedloom.measuring import evaluation
 from fedloom.problems.vertical import Vertical
-from fedloom.simulator.devices import keep_compiled_programs
+from fedloom.rounds.kept_programs import kept_programs
 from fedloom.types import Tree
 
 Facts = dict[str, Any]
@@ -108,7 +108,7 @@ class Desk:
             return "{}", b""  # also while a long letter is being answered
         if not isinstance(verb, str) or verb not in verbs:
             raise RefusedError(f"a site answers {', '.join(verbs)}; got {verb!r}. Ask for these.")
-        with self._lock, self._precision():
+        with self._lock, kept_programs(), self._precision():
             try:
                 answer, data = verbs[verb](json.loads(facts), body)
             except _MAY_LEAVE:
@@ -162,7 +162,6 @@ class Desk:
         self.noise = noise_of(self.policy, self.settings.algorithm)
         self.budget.check(self.noise)
         self._double = self.settings.run.precision == "float64"
-        keep_compiled_programs()
         kind: type[OwnColumns | OwnRows | OwnTable] = OwnRows
         if isinstance(self.settings.problem, Vertical):
             kind = OwnColumns

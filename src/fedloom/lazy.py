@@ -1,0 +1,56 @@
+"""Public names that load when they are first used.
+
+JAX, the families and the readers take more than a second to import. Whoever asks for the version,
+for help or for one family need not wait for the rest.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+
+class Lazy(NamedTuple):
+    """What a package's `__init__.py` gives out: `__all__, __getattr__, __dir__ = names(...)`."""
+
+    names: list[str]
+    getattr: Callable[[str], Any]
+    dir: Callable[[], list[str]]
+
+
+def names(package: str, table: Mapping[str, tuple[str, ...]]) -> Lazy:
+    """The public names of a package, each loaded at its first use.
+
+    Args:
+        package: Its `__name__`.
+        table: For each module within the package, the names that it has; without names, the module
+            itself is public, under the last part of its own name.
+    """
+    homes = {name: module for module, having in table.items() for name in having}
+    modules = {module.rpartition(".")[2]: module for module, having in table.items() if not having}
+    public = sorted((*homes, *modules))
+
+    def load(name: str) -> Any:
+        if name in homes:
+            value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        else:
+            value = _module(package, name, modules.get(name, name))
+        setattr(sys.modules[package], name, value)  # Python asks `load` for missing names only
+        return value
+
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *public})
+
+    return Lazy(public, load, listed)
+
+
+def _module(package: str, name: str, module: str) -> Any:
+    """A module of the package; those that are not public may be had as well."""
+    wanted = f"{package}.{module}"
+    try:
+        if not name.startswith("_"):  # Python itself asks for many names that begin so
+            return importlib.import_module(wanted)
+    except ModuleNotFoundError as error:
+        if error.name != wanted:
+            raise  # the module is there, and something that it needs is not
+    raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
