@@ -1,31 +1,30 @@
-"""`fedloom list`: what there is to choose from."""
+"""`fedloom list`: what there is to choose from, and where it comes from."""
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
-from fedloom.algorithms.catalogue import CATALOGUE as ALGORITHMS
-from fedloom.algorithms.wrappers import WRAPPERS
+from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli.output import show_json, show_table
-from fedloom.data import CATALOGUE as DATASETS
-from fedloom.data import SCHEMES
-from fedloom.experiments.building import AGGREGATORS, PROBLEMS
+from fedloom.data.entries import Entry as Public
+from fedloom.experiments.registries import ALL
+from fedloom.experiments.registry import OWN, Known
+from fedloom.problems.base import Metric
 
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
+_LISTS = {registry.kind: registry for registry in ALL}
 
 
 def add(verbs: Any) -> None:
     """Declare the verb."""
-    parser = verbs.add_parser(
-        "list", help="show algorithms, wrappers, aggregators, problems, datasets or partitions"
-    )
-    parser.add_argument("what", choices=sorted(_LISTS))
+    kinds = sorted(_LISTS)
+    parser = verbs.add_parser("list", help=f"show {', '.join(kinds[:-1])} or {kinds[-1]}")
+    parser.add_argument("what", choices=kinds)
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    rows = _LISTS[arguments.what]()
+    rows = [_row(arguments.what, known) for known in _LISTS[arguments.what].known()]
     if arguments.format == "json":
         show_json(rows)
     else:
@@ -33,43 +32,29 @@ def _handle(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _algorithms() -> Rows:
-    return [
-        {
-            "key": entry.key,
-            "family": entry.family,
-            "class": entry.name,
-            "paper": entry.paper,
-            "about": first_line(entry.cls),
-        }
-        for entry in ALGORITHMS.values()
-    ]
+def _row(kind: str, known: Known) -> Row:
+    row: Row = {"key": known.key, "from": known.source}
+    if kind == "algorithms":
+        entry = CATALOGUE[known.key] if known.source == OWN else None
+        row |= {"family": entry and entry.family, "paper": entry and entry.paper}
+    if kind not in ("datasets", "metrics"):
+        row["class"] = known.thing and known.thing.__name__
+    row["about"] = f"cannot be used: {known.error}" if known.error else about(known.thing)
+    if kind == "datasets":
+        public = known.thing if isinstance(known.thing, Public) else None
+        row |= {"licence": public and public.licence, "source": public and public.source}
+    return row
 
 
-def _classes(registry: Any) -> Rows:
-    return [
-        {"key": key, "class": cls.__name__, "about": first_line(cls)}
-        for key, cls in registry.items()
-    ]
+def about(thing: Any) -> str:
+    """What something is, in a line."""
+    if isinstance(thing, str):
+        return thing
+    if isinstance(thing, Public):
+        return thing.description
+    return first_line(thing.of_rows if isinstance(thing, Metric) else thing)
 
 
-def _datasets() -> Rows:
-    return [
-        {"key": key, "about": entry.description, "licence": entry.licence, "source": entry.source}
-        for key, entry in DATASETS.items()
-    ]
-
-
-def first_line(cls: type) -> str:
-    """What a class is, in a line."""
-    return (cls.__doc__ or "").strip().splitlines()[0]
-
-
-_LISTS: dict[str, Callable[[], Rows]] = {
-    "algorithms": _algorithms,
-    "aggregators": lambda: _classes(AGGREGATORS),
-    "problems": lambda: _classes(PROBLEMS),
-    "datasets": _datasets,
-    "partitions": lambda: _classes(SCHEMES),
-    "wrappers": lambda: _classes(WRAPPERS),
-}
+def first_line(thing: Any) -> str:
+    """The first line of a docstring."""
+    return next(iter((thing.__doc__ or "").strip().splitlines()), "")

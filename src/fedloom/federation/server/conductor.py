@@ -26,6 +26,7 @@ from fedloom.exchange.secure.circle import LEAST
 from fedloom.exchange.secure.hub import SecureHub
 from fedloom.exchange.secure.sums import sums_of
 from fedloom.exchange.shapes import outline
+from fedloom.federation.admission import at_server
 from fedloom.federation.job import Job
 from fedloom.federation.server.assembly import Assembly
 from fedloom.federation.server.checkpoint import Progress, load, save
@@ -56,7 +57,7 @@ class Conductor:
         log: Callable[[str], None] = lambda text: None,
     ):
         self.job = job
-        self.settings = job.settings
+        self.settings = job.settings(at_server(home))
         self.federation = self.settings.federation
         self.file = home / "runs" / job.run / "checkpoint.safetensors"
         self.log = log
@@ -93,7 +94,7 @@ class Conductor:
 
     def run(self) -> Result:
         """Everything, from the first hello to the result."""
-        options = self.settings.run.options()
+        options = self.settings.options()
         with jax.enable_x64(options["precision"] == "float64"):
             check_fit(self.settings.algorithm, self.settings.problem)
             self.all = self._of_all()
@@ -124,7 +125,7 @@ class Conductor:
 
     def _make_hub(self) -> None:
         self.holders = self.all.holders()
-        run, algorithm = self.settings.run.options(), sealed(self.settings.algorithm)
+        run, algorithm = self.settings.options(), sealed(self.settings.algorithm)
         place = (self.settings.problem, self.holders)
         self.fed = know(*place, run["precision"])
         self.wanted = self.all.choose(run["metrics"])
@@ -219,7 +220,7 @@ class Conductor:
         self.note(f"goes on after round {hub.round}")
 
     def _result(self, status: str) -> Result:
-        hub, run = self._hub, self.settings.run.options()
+        hub, run = self._hub, self.settings.options()
         known = directions.of_metrics(run["metrics"], self.settings.problem)
         columns = self.progress.rows[-1] if self.progress.rows else ()
         return Result(

@@ -36,7 +36,7 @@ class OwnRows:
     """A site's own rows, in a run."""
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
-        policy.check_scores(settings.run.metrics)
+        policy.check_scores(settings.metrics)
         self.settings = settings
         self.kept = kit / "models"
         self.least = policy.least_count
@@ -109,7 +109,7 @@ class OwnRows:
         model, state = _handed(site, fed, facts, body)
         federation = Federation(fed, (site.group,))
         # The settings decide, which this site has agreed to, and not the hub's question.
-        chosen = evaluation.choose(self.settings.run.metrics, self.settings.problem, False)
+        chosen = evaluation.choose(self.settings.metrics, self.settings.problem, False)
         ranked = ("auc",) if "auc" in chosen.of_the_whole else ()
         wanted = chosen._replace(of_the_whole=ranked)
         value = "objective" in chosen.of_the_whole
