@@ -105,6 +105,17 @@ def name_files_absolutely(tables: dict[str, Any], folder: Path) -> None:
             slot.holder[slot.key] = str(Address(str(where), short_name(slot.name)))
 
 
+def digests(tables: dict[str, Any]) -> dict[str, str | None]:
+    """The files that tables name, with their SHA-256."""
+    files = [file for slot in slots(tables) if (file := file_of(slot.name)) is not None]
+    return {str(file): digest_of(file) for file in files}
+
+
+def digest_of(file: Path) -> str | None:
+    """The SHA-256 of a file; None where there is none."""
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+
+
 def module_of(at: Address, place: Place) -> ModuleType:
     """Execute the file or import the module of an address."""
     if at.is_file and not Path(at.where).is_file():

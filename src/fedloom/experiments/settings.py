@@ -30,7 +30,7 @@ from fedloom.checksums import read_json
 from fedloom.data.parties import Holders
 from fedloom.errors import MissingDataError, ProtocolError, SettingsError
 from fedloom.experiments import building, registries
-from fedloom.experiments.addresses import name_files_absolutely, short_name
+from fedloom.experiments.addresses import digest_of, digests, name_files_absolutely, short_name
 from fedloom.experiments.options import (
     CompareSettings,
     FederationSettings,
@@ -49,6 +49,7 @@ _TABLES = (
 )
 _NEEDED = ("data", "problem", "algorithm")
 _MADE = "synthetic"
+CODE = "code"  # of resolved settings: the files of one's own, with their SHA-256
 
 
 class Settings(NamedTuple):
@@ -85,14 +86,13 @@ class Settings(NamedTuple):
             {"name": name, **building.describe(innermost(method), registries.ALGORITHMS, tag="key")}
             for name, method in self.algorithms.items()
         ]
-        return self.tables | {
+        described = {
             "problem": building.describe(self.problem, registries.PROBLEMS),
             "algorithm": methods,
-            "run": building.describe(self.run),
-            "compare": building.describe(self.compare),
-            "sweep": building.describe(self.sweep) | {"over": self.over},
-            "federation": building.describe(self.federation),
         }
+        files = digests(self.tables)
+        options = options_of(self.tables, self.place)
+        return self.tables | described | options | ({CODE: files} if files else {})
 
     def clients(self) -> Holders:
         """Load the data and divide them."""
@@ -130,14 +130,10 @@ class Settings(NamedTuple):
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
     file = Path(path)
-    text = text_of(file)
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file}: is not valid TOML: {error}. Correct that line.") from error
+    tables = tables_of(file)
     for override in overrides or []:
         _set(tables, override)
-    return _parse_own(tables, file, text)
+    return _parse_own(tables, file, text_of(file))
 
 
 def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settings:
@@ -147,6 +143,12 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
         tables = read_json(file)
     except MissingDataError:
         raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
+    for code, digest in tables.pop(CODE, {}).items():
+        if digest_of(Path(code)) not in (digest, None):
+            raise SettingsError(
+                f"{code} is not what it was when the run in {folder} began, so the run cannot go "
+                f"on as it would have. Undo the change, or run it anew with another --out."
+            )
     for override in overrides or []:
         _set(tables, override)
     return _parse_own(tables, file, text_of(Path(folder) / "settings.toml"))
@@ -156,6 +158,14 @@ def _parse_own(tables: dict[str, Any], file: Path, text: str) -> Settings:
     """Check settings that lie on this machine: whoever runs them may name code of their own."""
     name_files_absolutely(tables, file.resolve().parent)
     return parse(tables, Place(str(file), text, admit=whatever_is_named))
+
+
+def tables_of(file: Path) -> dict[str, Any]:
+    """The tables of a settings file, as they are written."""
+    try:
+        return tomllib.loads(text_of(file))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file}: is not valid TOML: {error}. Correct that line.") from error
 
 
 def text_of(file: Path) -> str:
@@ -204,6 +214,19 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
         except ProtocolError as error:
             raise (place / "federation" / "secure_aggregation").error(str(error)) from error
     return settings
+
+
+def options_of(tables: dict[str, Any], place: Place) -> dict[str, Any]:
+    """The tables of a settings file that say how it is run, with defaults filled in."""
+    kinds = {"run": RunSettings, "compare": CompareSettings, "federation": FederationSettings}
+    described = {
+        name: building.describe(building.construct(kind, tables.get(name, {}), place / name))
+        for name, kind in kinds.items()
+    }
+    searching = dict(tables.get("sweep", {}))
+    over = searching.pop("over", {})
+    sweep = building.construct(SweepSettings, searching, place / "sweep")
+    return described | {"sweep": building.describe(sweep) | {"over": over}}
 
 
 def _algorithms(tables: Any, place: Place) -> dict[str, Algorithm]:

@@ -7,6 +7,7 @@ from typing import Any
 from fedloom.experiments import building, registries
 from fedloom.experiments.places import Place, whatever_is_named
 from fedloom.experiments.settings import parse
+from fedloom.federation.job import check_sendable
 from fedloom.federation.kits import open_kit
 from fedloom.federation.people.submission import follow
 from fedloom.measuring.result import Result
@@ -90,6 +91,7 @@ def federate(
         "federation": {name: value for name, value in federation.items() if value is not None},
     }
     settings = parse(tables, Place("federate", "", admit=whatever_is_named))
+    check_sendable(settings)
     bar = progress_for(
         progress,
         type(algorithm).__name__,
