@@ -117,11 +117,11 @@ kind = "parts.py:MyProblem"
 model = { kind = "parts.py:Linear" }
 extra = { kind = "sum", parts = [{ kind = "parts.py:Ridge", weight = 2 }] }
 [[wrapper]]
-kind = "compressed"
-compressor = { kind = "parts.py:Same" }
-[[wrapper]]
 kind = "robust"
 aggregator = { kind = "parts.py:First" }
+[[wrapper]]
+kind = "compressed"
+compressor = { kind = "parts.py:Same" }
 [[wrapper]]
 kind = "parts.py:Loud"
 [run]
@@ -132,7 +132,7 @@ metrics = ["accuracy", "parts.py:brier"]
     path = written(home, text)
     assert main(["run", str(path), "--out", str(out)]) == 0
     result = fl.load(out)
-    assert result.client_names == ("first", "second")
+    assert list(result.client_names) == ["first", "second"]
     assert result.final["brier"] == 0.25 and "accuracy" in result.final
     assert result.about["larger_is_better"] == ["accuracy"]
     again = settings.read_again(out)
