@@ -49,9 +49,9 @@ class RunSettings:
     log: tuple[str, ...] = param(_log_rule, "trackers that get every evaluation", default=())
 
     def options(self) -> dict[str, Any]:
-        """The keyword arguments of `simulate`, but for the metrics."""
+        """The keyword arguments of `simulate`, with metrics by their names alone."""
         names = (
-            *("rounds", "seed", "eval_every", "precision"),
+            *("rounds", "seed", "eval_every", "metrics", "precision"),
             *("deterministic", "checkpoint_seconds"),
         )
         batch_size = None if self.batch_size == "full" else self.batch_size

@@ -77,7 +77,7 @@ class Settings(NamedTuple):
         return next(iter(self.algorithms.values()))
 
     def options(self) -> dict[str, Any]:
-        """The keyword arguments of `simulate`."""
+        """The keyword arguments of `simulate`, with metrics of one's own among them."""
         return self.run.options() | {"metrics": self.metrics}
 
     def resolved(self) -> dict[str, Any]:
