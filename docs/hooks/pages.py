@@ -21,7 +21,7 @@ from fedloom.algorithms.catalogue import CATALOGUE  # noqa: E402
 from fedloom.cli import reproduce  # noqa: E402
 from fedloom.cli.explain import describe  # noqa: E402
 from fedloom.cli.listing import first_line  # noqa: E402
-from fedloom.experiments import building  # noqa: E402
+from fedloom.experiments import building, registries  # noqa: E402
 
 FAMILIES = {
     family: list(entries)
@@ -125,7 +125,7 @@ def method_page(entry: Any) -> str:
 
 def settings_of(entry: Any) -> str:
     """The method of the laws' trial as a table of a settings file."""
-    described = building.describe(entry.example(), building.ALGORITHMS, tag="key")
+    described = building.describe(entry.example(), registries.ALGORITHMS, tag="key")
     shown = {"key": entry.key} | {name: described[name] for name in entry.trial}
     lines = [f"{name} = {toml(value)}" for name, value in shown.items() if value is not None]
     return "\n".join(["[algorithm]", *lines])

@@ -15,10 +15,11 @@ PARTS = ("worst", "worst10", "best10", "std")  # endings of the columns that sum
 
 
 def of_metrics(
-    metrics: Iterable[str] | Mapping[str, Metric] | None, problem: Problem
+    metrics: Iterable[str] | Mapping[str, Metric | None] | None, problem: Problem
 ) -> dict[str, bool]:
     """Whether larger is better, for each metric of a run; None stands for the problem's own."""
-    own = metrics if isinstance(metrics, Mapping) else {}
+    passed = metrics if isinstance(metrics, Mapping) else {}
+    own = {name: metric for name, metric in passed.items() if metric is not None}
     known = {**problem.metrics(), **own}
     chosen = known if metrics is None else metrics
     said: Mapping[str, Any] = {**CATALOGUE, **known}

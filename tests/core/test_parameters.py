@@ -10,8 +10,8 @@ import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError, ProtocolError
-from fedloom.experiments.building import MODELS, PROBLEMS, REGULARISERS
 from fedloom.experiments.options import RunSettings
+from fedloom.experiments.registries import MODELS, PROBLEMS, REGULARISERS
 from fedloom.parameters import anything
 from fedloom.protocol import Algorithm, algorithm
 

@@ -10,7 +10,7 @@ from federation.authority import certify
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data.clients import from_arrays
 from fedloom.errors import FederationError
-from fedloom.experiments import building
+from fedloom.experiments import building, registries
 from fedloom.experiments.places import Place
 from fedloom.experiments.settings import parse
 from fedloom.federation.job import job_of
@@ -84,7 +84,7 @@ PROBLEMS = {
 def settings_for(key, **changes):
     """Settings with the example of a method of the catalogue, on a problem that it is for."""
     entry = CATALOGUE[key]
-    table = building.describe(entry.example(), building.ALGORITHMS, tag="key")
+    table = building.describe(entry.example(), registries.ALGORITHMS, tag="key")
     tables = {"problem": PROBLEMS.get(entry.example().takes, {}), "algorithm": table}
     return settings(**tables, **changes)
 

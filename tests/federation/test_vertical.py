@@ -12,7 +12,7 @@ from federation.parties import NAMES, federation, settings, together
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.errors import FederationError, RefusedError
 from fedloom.exchange import wire
-from fedloom.experiments import building
+from fedloom.experiments import building, registries
 from fedloom.federation.server.sites import SiteError
 from fedloom.hints import needs
 
@@ -57,7 +57,7 @@ def test_it_ends_where_the_simulator_ends(undisturbed):
 # What is said by the other methods is known from widths alone: tests/core/test_schema.py.
 @pytest.mark.parametrize("key", ["egvfl_compressed", "sharing_admm"])
 def test_other_vertical_methods_end_where_the_simulator_ends(key, tmp_path):
-    table = building.describe(CATALOGUE[key].example(), building.ALGORITHMS, tag="key")
+    table = building.describe(CATALOGUE[key].example(), registries.ALGORITHMS, tag="key")
     run = {"rounds": 4, "eval_every": 4, "metrics": ["loss", "objective"]}
     chosen = settings(algorithm=table, run=run, problem={"loss": "squared"})
     conductor, _ = federation(tmp_path, chosen, methods=[key])

@@ -28,14 +28,14 @@ def _handle(arguments: argparse.Namespace) -> int:
 
 def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int:
     """Compare what the settings name; leaves the results and pictures in a folder."""
-    clients, options = setup.clients(), setup.run.options()
+    clients, options = setup.clients(), setup.options()
     first = options.pop("seed")
 
     def tracked(name: str, seed: int) -> Tracking:
         facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
         return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
 
-    metric = setup.compare.metric or next(iter(setup.run.metrics or setup.problem.metrics()))
+    metric = setup.compare.metric or next(iter(setup.metrics or setup.problem.metrics()))
     with (
         running.run_folder(setup, out, resume=resume) as folder,
         LiveTable(metric, setup.run.rounds) as table,

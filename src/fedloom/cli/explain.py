@@ -1,23 +1,27 @@
-"""`fedloom explain KEY`: a method, with its parameters and messages; a wrapper; or a metric."""
+"""`fedloom explain KEY`: what a method solves, its parameters and messages; what a part does."""
 
 import argparse
 import dataclasses
 import inspect
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedloom.algorithms.catalogue import entry
+from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.entry import Entry
-from fedloom.algorithms.wrappers import WRAPPERS
+from fedloom.cli.listing import about
 from fedloom.cli.output import show_json, show_table
 from fedloom.data import from_arrays, from_parties
+from fedloom.errors import ParameterError
 from fedloom.exchange.secure.sums import why_not
 from fedloom.exchange.transcript import Exchange, transcript
-from fedloom.metrics.catalogue import CATALOGUE as METRICS
-from fedloom.metrics.catalogue import Entry as Metric
+from fedloom.experiments.addresses import name_files_absolutely
+from fedloom.experiments.places import Place, whatever_is_named
+from fedloom.experiments.registries import ALGORITHMS, find_anywhere
+from fedloom.metrics.catalogue import Entry as MetricEntry
 from fedloom.models import MLP
 from fedloom.parameters import parameters_of
 from fedloom.population import Federation, assemble
@@ -29,24 +33,49 @@ _CLIENTS, _DIMENSION = 10, 100
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "key", help="a key from `fedloom list algorithms`, `list wrappers` or `list metrics`"
+        "key", help="a key from `fedloom list`, or an address such as my_method.py:MyMethod"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    if arguments.key in WRAPPERS:
-        return _explain_wrapper(arguments.key, arguments.format)
-    if arguments.key in METRICS:
-        return _explain_metric(METRICS[arguments.key], arguments.format)
-    chosen = entry(arguments.key)
+    named = {"kind": arguments.key}
+    name_files_absolutely({"explain": named}, Path.cwd())
+    place = Place("explain", "", admit=whatever_is_named)
+    registry, thing = find_anywhere(named["kind"], place)
+    if registry is ALGORITHMS and (chosen := _entry(arguments.key, thing)) is not None:
+        return _explain_method(chosen, arguments.format)
+    if isinstance(thing, MetricEntry):
+        return _explain_metric(thing, arguments.format)
+    return _explain_other(arguments.key, registry.kind.removesuffix("s"), thing, arguments.format)
+
+
+def _entry(key: str, cls: Any) -> Entry | None:
+    """The method's entry in the catalogue, or one like it; None where no example can be made."""
+    if key in CATALOGUE:
+        return CATALOGUE[key]
+    trial = {
+        field.name: field.metadata["rule"].example
+        for field in dataclasses.fields(cls)
+        if field.default is dataclasses.MISSING and field.metadata
+    }
+    try:
+        cls(**trial)
+    except ParameterError:
+        return None
+    return Entry(key, cls, family="", paper="", solves="", trial=trial, kind=cls.takes)
+
+
+def _explain_method(chosen: Entry, form: str) -> int:
     described = describe(chosen)
-    if arguments.format == "json":
+    if form == "json":
         show_json(described)
         return 0
-    print(f"{chosen.key}: {chosen.name}, family {chosen.family}\n")
-    print(f"Solves  {chosen.solves}\n")
+    family = f", family {chosen.family}" if chosen.family else ""
+    print(f"{chosen.key}: {chosen.name}{family}\n")
+    if chosen.solves:
+        print(f"Solves  {chosen.solves}\n")
     print(f"{described['about']}\n")
     show_table(described["parameters"], title="Parameters")
     print(
@@ -59,19 +88,26 @@ def _handle(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _explain_wrapper(key: str, form: str) -> int:
-    cls = WRAPPERS[key]
-    parameters = [row for row in _parameters(cls) if row["name"] not in ("inner", "secret")]
-    described = {"key": key, "class": cls.__name__, "about": _about(cls), "parameters": parameters}
+def _explain_other(key: str, kind: str, thing: Any, form: str) -> int:
+    described: dict[str, Any] = {"key": key, "class": getattr(thing, "__name__", kind)}
+    if dataclasses.is_dataclass(thing) and isinstance(thing, type):
+        rows = [row for row in _parameters(thing) if row["name"] not in ("inner", "secret")]
+        whole = kind in ("algorithm", "wrapper")  # these have a file of their own
+        text = _about(thing) if whole else inspect.cleandoc(thing.__doc__ or "")
+        described |= {"about": text, "parameters": rows}
+    else:
+        described |= {"about": about(thing), "parameters": []}
     if form == "json":
         show_json(described)
         return 0
-    print(f"{key}: {cls.__name__}, a wrapper\n\n{described['about']}\n")
-    show_table(parameters, title="Parameters")
+    article = "an" if kind[0] in "aeiou" else "a"
+    print(f"{key}: {described['class']}, {article} {kind}\n\n{described['about']}\n")
+    if described["parameters"]:
+        show_table(described["parameters"], title="Parameters")
     return 0
 
 
-def _explain_metric(metric: Metric, form: str) -> int:
+def _explain_metric(metric: MetricEntry, form: str) -> int:
     better = "larger" if metric.larger_is_better else "smaller"
     if form == "json":
         show_json({**metric._asdict(), "better": better})
@@ -88,7 +124,7 @@ def _explain_metric(metric: Metric, form: str) -> int:
 
 
 def _about(cls: type) -> str:
-    return inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "")
+    return inspect.cleandoc(sys.modules[cls.__module__].__doc__ or cls.__doc__ or "")
 
 
 def _parameters(cls: type) -> list[dict[str, Any]]:

@@ -1,18 +1,18 @@
-"""`fedloom list`: what there is to choose from."""
+"""`fedloom list`: what there is to choose from, and where it comes from."""
 
 import argparse
-from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedloom.algorithms.catalogue import CATALOGUE as ALGORITHMS
-from fedloom.algorithms.wrappers import WRAPPERS
+from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli.output import show_json, show_table
-from fedloom.data import CATALOGUE as DATASETS
-from fedloom.data import SCHEMES
-from fedloom.experiments.building import AGGREGATORS, PROBLEMS
-from fedloom.metrics.catalogue import CATALOGUE as METRICS
+from fedloom.data.entries import Entry as Public
+from fedloom.experiments.registries import ALL
+from fedloom.experiments.registry import OWN, Known
+from fedloom.metrics.catalogue import Entry as MetricEntry
+from fedloom.problems.base import Metric
 
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
+_LISTS = {registry.kind: registry for registry in ALL}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    rows = _LISTS[arguments.what]()
+    rows = [_row(arguments.what, known) for known in _LISTS[arguments.what].known()]
     if arguments.format == "json":
         show_json(rows)
     else:
@@ -31,56 +31,32 @@ def _handle(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _algorithms() -> Rows:
-    return [
-        {
-            "key": entry.key,
-            "family": entry.family,
-            "class": entry.name,
-            "paper": entry.paper,
-            "about": first_line(entry.cls),
-        }
-        for entry in ALGORITHMS.values()
-    ]
+def _row(kind: str, known: Known) -> Row:
+    row: Row = {"key": known.key, "from": known.source}
+    if kind == "algorithms":
+        entry = CATALOGUE[known.key] if known.source == OWN else None
+        row |= {"family": entry and entry.family, "paper": entry and entry.paper}
+    if kind not in ("datasets", "metrics"):
+        row["class"] = known.thing and known.thing.__name__
+    if isinstance(known.thing, MetricEntry):
+        better = "larger" if known.thing.larger_is_better else "smaller"
+        row |= {"better": better, "problems": known.thing.problems}
+    row["about"] = f"cannot be used: {known.error}" if known.error else about(known.thing)
+    if kind == "datasets":
+        public = known.thing if isinstance(known.thing, Public) else None
+        row |= {"licence": public and public.licence, "source": public and public.source}
+    return row
 
 
-def _classes(registry: Mapping[str, type]) -> Rows:
-    return [
-        {"key": key, "class": cls.__name__, "about": first_line(cls)}
-        for key, cls in registry.items()
-    ]
+def about(thing: Any) -> str:
+    """What something is, in a line."""
+    if isinstance(thing, MetricEntry):
+        return thing.about
+    if isinstance(thing, Public):
+        return thing.description
+    return first_line(thing.function if isinstance(thing, Metric) else thing)
 
 
-def _datasets() -> Rows:
-    return [
-        {"key": key, "about": entry.description, "licence": entry.licence, "source": entry.source}
-        for key, entry in DATASETS.items()
-    ]
-
-
-def _metrics() -> Rows:
-    return [
-        {
-            "key": entry.key,
-            "better": "larger" if entry.larger_is_better else "smaller",
-            "problems": entry.problems,
-            "about": entry.about,
-        }
-        for entry in METRICS.values()
-    ]
-
-
-def first_line(cls: type) -> str:
-    """What a class is, in a line."""
-    return (cls.__doc__ or "").strip().splitlines()[0]
-
-
-_LISTS: dict[str, Callable[[], Rows]] = {
-    "algorithms": _algorithms,
-    "aggregators": lambda: _classes(AGGREGATORS),
-    "problems": lambda: _classes(PROBLEMS),
-    "metrics": _metrics,
-    "datasets": _datasets,
-    "partitions": lambda: _classes(SCHEMES),
-    "wrappers": lambda: _classes(WRAPPERS),
-}
+def first_line(thing: Any) -> str:
+    """The first line of a docstring."""
+    return next(iter((thing.__doc__ or "").strip().splitlines()), "")

@@ -35,7 +35,7 @@ VERBS = {
         "show algorithms, wrappers, aggregators, problems, metrics, datasets or partitions",
         "listing",
     ),
-    "explain": Verb("explain a method, a wrapper or a metric", "explain"),
+    "explain": Verb("explain a method, a wrapper, a metric or another part", "explain"),
     "schema": Verb("print the JSON Schema of settings files", "schema"),
     "demo": Verb("a short tour on embedded data", "demo"),
     "doctor": Verb(

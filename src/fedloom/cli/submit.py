@@ -61,7 +61,7 @@ def _submit(arguments: argparse.Namespace) -> int:
 
 def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Result:
     """Follow a run to its end, with a bar where a person looks on."""
-    metric = next(iter(chosen.run.metrics or chosen.problem.metrics()))
+    metric = next(iter(chosen.metrics or chosen.problem.metrics()))
     bar = progress_for(
         None, type(chosen.algorithm).__name__, done=0, total=chosen.run.rounds, metric=metric
     )

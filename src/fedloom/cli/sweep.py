@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _handle(arguments: argparse.Namespace) -> int:
     setup, out = chosen(arguments)
     seeds = range(setup.run.seed, setup.run.seed + setup.compare.seeds)
-    clients, options = setup.clients(), setup.run.options()
+    clients, options = setup.clients(), setup.options()
     del options["seed"]
     with running.run_folder(setup, out, resume=arguments.resume is not None):
         try:

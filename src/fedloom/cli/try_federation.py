@@ -10,7 +10,8 @@ from fedloom.cli.submit import submitted
 from fedloom.data.parties import Parties
 from fedloom.errors import FederationError
 from fedloom.experiments import settings
-from fedloom.experiments.places import Place
+from fedloom.experiments.registries import code_of_others
+from fedloom.federation.job import check_sendable
 from fedloom.federation.people import trial
 from fedloom.reports import page
 
@@ -57,6 +58,7 @@ def _handle(arguments: argparse.Namespace) -> int:
             chosen = settings.read(file, arguments.set)
     else:
         chosen = settings.read(arguments.settings, arguments.set)
+    check_sendable(chosen)
     clients = chosen.clients()
     kits, out = arguments.out / "kits", arguments.out / "result"
     if kits.exists():
@@ -66,6 +68,7 @@ def _handle(arguments: argparse.Namespace) -> int:
         clients,
         methods=[chosen.tables["algorithm"]["key"]],
         problems=[chosen.tables["problem"]["kind"]],
+        parts=sorted(code_of_others(chosen.tables)),
     )
     data: dict[str, Any] = {"label": trial.LABEL}
     if isinstance(clients, Parties):
@@ -75,7 +78,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     # The sites' tables have plain columns, so that is what the submitted settings speak of.
     federation = {"sites": [kit.name for kit in made.sites], **chosen.tables.get("federation", {})}
     tables = {**chosen.tables, "data": data, "federation": federation}
-    federated = settings.parse(tables, Place(chosen.place.file, chosen.place.text))
+    federated = settings.parse(tables, chosen.place._replace(path=()))
     with trial.up(made, say=print):
         result = submitted(federated, made.lead, out)
     show_result(result)

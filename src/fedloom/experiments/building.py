@@ -1,86 +1,39 @@
-"""From the tables of a settings file to the objects that they describe.
+"""From the tables of a settings file to the objects that they describe, and back.
 
-A table names a class by a short key and gives its parameters. Unknown keys, missing parameters and
-broken rules become errors that say where in the file they stand.
+A table names a class by a key and gives its parameters. A parameter that is itself an object is a
+table of its own, as its annotation says: one of a base with a registry names its class in `kind`,
+one of a single parametrised class needs no key. Unknown keys, missing parameters and broken rules
+become errors that say where in the file they stand.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, Union
 
-from fedloom import algorithms, models, problems
-from fedloom.algorithms.catalogue import CATALOGUE
-from fedloom.algorithms.personal.quantisation import Quantisation
-from fedloom.algorithms.wrappers import WRAPPERS
-from fedloom.data import SCHEMES
-from fedloom.errors import ParameterError
+from fedloom import problems
+from fedloom.data import Dataset
+from fedloom.errors import FedloomError, ParameterError
+from fedloom.experiments.addresses import line_of, short_name
 from fedloom.experiments.places import Place
+from fedloom.experiments.registries import (
+    ALGORITHMS,
+    DATASETS,
+    METRICS,
+    OF_PARTS,
+    PARTITIONS,
+    PROBLEMS,
+    WRAPPERS,
+)
+from fedloom.experiments.registry import Registry
 from fedloom.hints import closest
-from fedloom.operators import aggregators, compressors
+from fedloom.problems.base import Metric
 from fedloom.protocol import Algorithm
 
-Registry = Mapping[str, type]
-
-PROBLEMS: Registry = {
-    "logistic": problems.Logistic,
-    "multinomial": problems.Multinomial,
-    "least_squares": problems.LeastSquares,
-    "supervised": problems.Supervised,
-    "auc": problems.AUC,
-    "adversarial": problems.Adversarial,
-    "bilinear": problems.Bilinear,
-    "personal": problems.Personal,
-    "vertical": problems.Vertical,
-}
-REGULARISERS: Registry = {
-    "zero": problems.Zero,
-    "l1": problems.L1,
-    "group_l1": problems.GroupL1,
-    "elastic_net": problems.ElasticNet,
-    "nuclear_norm": problems.NuclearNorm,
-    "box": problems.Box,
-    "ball": problems.Ball,
-    "simplex": problems.Simplex,
-    "sum": problems.Sum,
-}
-SOLVERS: Registry = {
-    "sgda": algorithms.SGDA,
-    "saga": algorithms.SAGA,
-    "exact": algorithms.Exact,
-}
-COMPRESSORS: Registry = {
-    "identity": compressors.Identity,
-    "randk": compressors.RandK,
-    "topk": compressors.TopK,
-    "random_rounding": compressors.RandomRounding,
-    "natural": compressors.Natural,
-    "low_rank": compressors.LowRank,
-}
-AGGREGATORS: Registry = {
-    "median": aggregators.Median,
-    "trimmed_mean": aggregators.TrimmedMean,
-    "krum": aggregators.Krum,
-    "multi_krum": aggregators.MultiKrum,
-    "geometric_median": aggregators.GeometricMedian,
-    "centred_clipping": aggregators.CentredClipping,
-    "norm_bound": aggregators.NormBound,
-}
-MODELS: Registry = models.REGISTRY
-ALGORITHMS: Registry = {key: entry.cls for key, entry in CATALOGUE.items()}
-
-# A parameter that is itself an object is a table of its own, with the key of its class in `kind`.
-NESTED: Mapping[str, Registry] = {
-    "regulariser": REGULARISERS,
-    "parts": REGULARISERS,
-    "model": MODELS,
-    "own": MODELS,
-    "solver": SOLVERS,
-    "network": MODELS,
-    "compressor": COMPRESSORS,
-    "aggregator": AGGREGATORS,
-}
-# These have one class only, so that their tables need no key.
-PLAIN: Mapping[str, type] = {"quantise": Quantisation}
+Metrics = tuple[str, ...] | dict[str, Metric | None]
 
 
 def algorithm(table: dict[str, Any], place: Place) -> Algorithm:
@@ -103,7 +56,50 @@ def problem(table: dict[str, Any], place: Place) -> problems.Problem:
 
 def scheme(table: dict[str, Any], place: Place) -> Any:
     """The partition of a [partition] table."""
-    return build(SCHEMES, table, place, tag="scheme")
+    return build(PARTITIONS, table, place, tag="scheme")
+
+
+def dataset(name: str, options: dict[str, Any], place: Place) -> Dataset:
+    """What somebody's function returns for the options of a [data] table."""
+    function = DATASETS.find(name, place / "name")
+    try:
+        inspect.signature(function).bind(**options)
+    except TypeError as error:
+        raise place.error(f"{short_name(name)}: {error}. Remove or add the option.") from error
+    try:
+        made = function(**options)
+    except FedloomError:
+        raise
+    except Exception as error:
+        file = inspect.getsourcefile(function)
+        said = f"{type(error).__name__}: {error}"
+        raise (place / "name").error(f"{name} failed{line_of(error, file)}: {said}.") from error
+    if not isinstance(made, Dataset):
+        raise (place / "name").error(
+            f"{name} must return a fl.data.Dataset; it returned a {type(made).__name__}. Change it."
+        )
+    return made
+
+
+def metrics(names: Any, problem: problems.Problem, place: Place) -> Metrics | None:
+    """The metrics of [run], by the columns that they give; those of one's own with their functions.
+
+    A name of the problem or of the engine stands for itself: what it means is known where it is
+    measured.
+    """
+    of_problem = problem.metrics()
+    if not isinstance(names, tuple) or not any(
+        METRICS.beyond(name) and name not in of_problem for name in names
+    ):
+        return names
+    found: dict[str, Metric | None] = {}
+    for name in names:
+        own = METRICS.beyond(name) and name not in of_problem
+        column = short_name(name) if own else name
+        if column in found:
+            raise place.error(f"there are two metrics named {column!r}. Rename one of them.")
+        found[column] = METRICS.find(name, place) if own else None
+    return found
 
 
 def build(registry: Registry, table: Any, place: Place, tag: str) -> Any:
@@ -111,11 +107,8 @@ def build(registry: Registry, table: Any, place: Place, tag: str) -> Any:
     if not isinstance(table, dict):
         raise place.error(f"must be a table; got {table!r}. Write [{'.'.join(place.path)}].")
     parameters = dict(table)
-    key = parameters.pop(tag, None)
-    if key not in registry:
-        got = "nothing" if key is None else repr(key)
-        raise (place / tag).error(f"must be a known key; got {got}. {closest(str(key), registry)}")
-    return construct(registry[key], parameters, place)
+    cls = registry.find(parameters.pop(tag, None), place / tag)
+    return construct(cls, parameters, place)
 
 
 def construct(cls: type, parameters: dict[str, Any], place: Place) -> Any:
@@ -128,46 +121,66 @@ def construct(cls: type, parameters: dict[str, Any], place: Place) -> Any:
             )
     for name, field in fields.items():
         if field.default is dataclasses.MISSING and name not in parameters:
-            raise place.error(
-                f"{cls.__name__} needs {name}: {field.metadata['doc']}, "
-                f"{field.metadata['rule'].text}. Add {name} = ..."
-            )
-    values = {name: _value(name, value, place / name) for name, value in parameters.items()}
+            said = field.metadata and f": {field.metadata['doc']}, {field.metadata['rule'].text}"
+            raise place.error(f"{cls.__name__} needs {name}{said or ''}. Add {name} = ...")
+    parts = parts_of(cls)
+    values = {
+        name: _value(parts.get(name), value, place / name) for name, value in parameters.items()
+    }
     try:
         return cls(**values)
     except ParameterError as error:
         raise (place / error.parameter if error.parameter else place).error(str(error)) from error
 
 
-def _value(name: str, value: Any, place: Place) -> Any:
-    if name in NESTED and isinstance(value, dict):
-        return build(NESTED[name], value, place, tag="kind")
-    if name in NESTED and isinstance(value, list):
-        return tuple(build(NESTED[name], entry, place, tag="kind") for entry in value)
-    if name in PLAIN and isinstance(value, dict):
-        return construct(PLAIN[name], value, place)
+Part = Registry[type] | type  # a choice of classes, or the one class
+
+
+@functools.cache
+def parts_of(cls: Any) -> dict[str, Part]:
+    """The fields of a class that are objects themselves, by their annotations."""
+    hints = typing.get_type_hints(cls)
+    found = {f.name: next(_parts(hints[f.name]), None) for f in dataclasses.fields(cls)}
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def _parts(annotation: Any) -> Iterator[Part]:
+    if typing.get_origin(annotation) in (Union, types.UnionType, tuple):
+        for option in typing.get_args(annotation):
+            yield from _parts(option)
+    elif isinstance(annotation, type):
+        registry = next((r for base, r in OF_PARTS.items() if issubclass(annotation, base)), None)
+        if registry is not None:
+            yield registry
+        elif "__leaves__" in vars(annotation):
+            yield annotation
+
+
+def _value(part: Part | None, value: Any, place: Place) -> Any:
+    if isinstance(part, Registry) and isinstance(value, list):
+        return tuple(build(part, entry, place, tag="kind") for entry in value)
+    if isinstance(part, Registry) and isinstance(value, dict):
+        return build(part, value, place, tag="kind")
+    if isinstance(part, type) and isinstance(value, dict):
+        return construct(part, value, place)
     return value
 
 
 def describe(made: Any, registry: Registry | None = None, tag: str = "kind") -> dict[str, Any]:
     """The table from which an object would be built again, with all defaults filled in."""
-    table: dict[str, Any] = {}
-    if registry is not None:
-        key = next((key for key, cls in registry.items() if cls is type(made)), None)
-        if key is None:
-            raise ParameterError(
-                f"{type(made).__name__} has no key in settings files, so it cannot be written "
-                f"there or sent to sites. Use one of {', '.join(registry)}."
-            )
-        table[tag] = key
+    table: dict[str, Any] = {} if registry is None else {tag: registry.key_of(type(made))}
+    cls: Any = type(made)
+    parts = parts_of(cls)
     for field in dataclasses.fields(made):
         value = getattr(made, field.name)
-        if field.name in NESTED and isinstance(value, tuple):
-            value = [describe(entry, NESTED[field.name]) for entry in value]
-        elif field.name in NESTED and value is not None:
-            value = describe(value, NESTED[field.name])
-        elif field.name in PLAIN and value is not None:
-            value = describe(value)
         if value is not None:  # TOML has no null: a missing key says the same
-            table[field.name] = value
+            table[field.name] = _described(parts.get(field.name), value)
     return table
+
+
+def _described(part: Part | None, value: Any) -> Any:
+    if part is not None and isinstance(value, tuple):
+        return [_described(part, entry) for entry in value]
+    if part is None or not dataclasses.is_dataclass(value):
+        return value
+    return describe(value, part if isinstance(part, Registry) else None)

@@ -37,7 +37,7 @@ class RunSettings:
     seed: int = param(at_least(0), "seed of all draws of the run", default=0)
     eval_every: int = param(at_least(1), "rounds between two evaluations", default=10)
     metrics: tuple[str, ...] | None = param(
-        anything, "names of metrics; none: the problem's own", default=None
+        anything, "names of metrics, or addresses of your own; none: the problem's", default=None
     )
     precision: str = param(one_of("float32", "float64"), "of all numbers", default="float32")
     deterministic: bool = param(
@@ -49,7 +49,7 @@ class RunSettings:
     log: tuple[str, ...] = param(_log_rule, "trackers that get every evaluation", default=())
 
     def options(self) -> dict[str, Any]:
-        """The keyword arguments of `simulate`."""
+        """The keyword arguments of `simulate`, with metrics by their names alone."""
         names = (
             *("rounds", "seed", "eval_every", "metrics", "precision"),
             *("deterministic", "checkpoint_seconds"),

@@ -1,9 +1,26 @@
-"""Where in a settings file something stands, so that an error can say it."""
+"""Where in a settings file something stands, so that an error can say it, and what it may name."""
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fedloom.errors import SettingsError
+
+# Told of a kind of thing ("algorithms") and of a name that is not fedloom's own; it raises where
+# code must not be loaded because these settings name it.
+Admission = Callable[[str, str], None]
+
+
+def nothing_else(kind: str, name: str) -> None:
+    """Nothing but fedloom's own: for settings of which nothing is known."""
+    raise SettingsError(
+        f"{kind} must be fedloom's own here; got {name!r}. Put it into a settings file, and run "
+        f"that with `fedloom run`."
+    )
+
+
+def whatever_is_named(kind: str, name: str) -> None:
+    """Anything: for the settings of whoever runs them, as with `python my_method.py`."""
 
 
 class Place(NamedTuple):
@@ -12,6 +29,7 @@ class Place(NamedTuple):
     file: str
     text: str
     path: tuple[str, ...] = ()
+    admit: Admission = nothing_else
 
     def __truediv__(self, key: str) -> "Place":
         return self._replace(path=(*self.path, key))

@@ -23,7 +23,7 @@ def run(
 ) -> Result:
     """Simulate what the settings say; the folder is written even where the run diverges."""
     algorithm, clients = settings.algorithm, settings.clients()
-    options = with_optimum(settings.run.options(), settings.problem, clients, algorithm.dual)
+    options = with_optimum(settings.options(), settings.problem, clients, algorithm.dual)
     facts = {"algorithm": algorithm, "problem": settings.problem, "seed": settings.run.seed}
     with (
         run_folder(settings, out, resume=resume) as folder,

@@ -3,25 +3,25 @@
 import dataclasses
 from typing import Any
 
-from fedloom.algorithms.wrappers import WRAPPERS
-from fedloom.data import SCHEMES
-from fedloom.experiments import building
+from fedloom.experiments import building, registries
 from fedloom.experiments.options import (
     CompareSettings,
     FederationSettings,
     RunSettings,
     SweepSettings,
 )
+from fedloom.experiments.registry import Registry
 from fedloom.preparation import PartyFiles, SiteFiles
 
 Schema = dict[str, Any]
+_ADDRESS = r"^.+:[A-Za-z_]\w*$"
 _NOT_IN_FILES = ("inner", "secret")  # of a wrapper: the method of the file, and what no file holds
 
 
 def schema() -> Schema:
     """The whole settings file."""
-    method = _choice(building.ALGORITHMS, tag="key", extra={"name": {"type": "string"}})
-    wrapper = _choice(WRAPPERS)
+    method = _choice(registries.ALGORITHMS, tag="key", extra={"name": {"type": "string"}})
+    wrapper = _choice(registries.WRAPPERS)
     files = [{"required": [name]} for name in ("sites", "parties")]
     dividing = {
         "seed": {"type": "integer", "minimum": 0},
@@ -41,8 +41,8 @@ def schema() -> Schema:
                     {"type": "object", "not": {"anyOf": files}},
                 ]
             },
-            "partition": _choice(SCHEMES, tag="scheme", extra=dividing),
-            "problem": _choice(building.PROBLEMS),
+            "partition": _choice(registries.PARTITIONS, tag="scheme", extra=dividing),
+            "problem": _choice(registries.PROBLEMS),
             "algorithm": {"anyOf": [method, {"type": "array", "items": method, "minItems": 1}]},
             "wrapper": {"anyOf": [wrapper, {"type": "array", "items": wrapper}]},
             "run": _table(RunSettings),
@@ -55,30 +55,37 @@ def schema() -> Schema:
     }
 
 
-def _choice(registry: building.Registry, tag: str = "kind", extra: Schema | None = None) -> Schema:
-    """A table that names a class and gives its parameters."""
+def _choice(registry: Registry[type], tag: str = "kind", extra: Schema | None = None) -> Schema:
+    """A table that names a class, fedloom's own or a package's, and gives its parameters."""
     options = []
-    for key, cls in registry.items():
-        table = _table(cls)
-        table["properties"] = {tag: {"const": key}, **(extra or {}), **table["properties"]}
-        table["required"] = [tag, *table["required"]]
-        options.append(table)
+    for known in registry.known():
+        if known.thing is not None:
+            table = _table(known.thing)
+            table["properties"] = {
+                tag: {"const": known.key}, **(extra or {}), **table["properties"]
+            }  # fmt: skip
+            table["required"] = [tag, *table["required"]]
+            options.append(table)
+    # Which parameters a class has that is named by its address is known when it is loaded.
+    elsewhere = {"type": "string", "pattern": _ADDRESS}
+    options.append({"type": "object", "properties": {tag: elsewhere}, "required": [tag]})
     return {"type": "object", "oneOf": options}
 
 
 def _table(cls: type) -> Schema:
     """The parameters of a class."""
     fields = [field for field in dataclasses.fields(cls) if field.name not in _NOT_IN_FILES]
+    parts = building.parts_of(cls)
     return {
         "type": "object",
-        "properties": {field.name: _field(field) for field in fields},
+        "properties": {field.name: _field(field, field.name in parts) for field in fields},
         "required": [f.name for f in fields if f.default is dataclasses.MISSING],
         "additionalProperties": False,
     }
 
 
-def _field(field: dataclasses.Field) -> Schema:
-    if field.name in building.NESTED or field.name in building.PLAIN:
+def _field(field: dataclasses.Field, is_object: bool) -> Schema:
+    if is_object:
         inner = {"type": "object"}
         return {"anyOf": [inner, {"type": "array", "items": inner}]}
     if not field.metadata:

@@ -14,6 +14,9 @@ Data of your own have `sites`, a folder or pattern with a file for each site, an
 divided already, so there is no [partition]. Files of parties with other columns of the same people
 have `parties`, `id` and `label` instead.
 The data named "synthetic" are made, not read, and come with their division over clients.
+
+Wherever a key names something, so does the address of one's own: `my_method.py:MyMethod`, in a file
+beside the settings file, or `package.module:MyMethod`.
 """
 
 import tomllib
@@ -26,14 +29,15 @@ from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.checksums import read_json
 from fedloom.data.parties import Holders
 from fedloom.errors import MissingDataError, ProtocolError, SettingsError
-from fedloom.experiments import building
+from fedloom.experiments import building, registries
+from fedloom.experiments.addresses import digest_of, digests, name_files_absolutely, short_name
 from fedloom.experiments.options import (
     CompareSettings,
     FederationSettings,
     RunSettings,
     SweepSettings,
 )
-from fedloom.experiments.places import Place
+from fedloom.experiments.places import Place, whatever_is_named
 from fedloom.hints import closest
 from fedloom.preparation import PartyFiles, SiteFiles
 from fedloom.problems.base import Problem
@@ -45,16 +49,18 @@ _TABLES = (
 )
 _NEEDED = ("data", "problem", "algorithm")
 _MADE = "synthetic"
+CODE = "code"  # of resolved settings: the files of one's own, with their SHA-256
 
 
 class Settings(NamedTuple):
     """A settings file, read and checked; data are loaded when they are asked for."""
 
-    tables: dict[str, Any]  # as read, overrides included
+    tables: dict[str, Any]  # as read, overrides included, with files named absolutely
     place: Place
     algorithms: dict[str, Algorithm]  # by name
     problem: Problem
     run: RunSettings
+    metrics: building.Metrics | None  # by the columns that they give; None: the problem's own
     compare: CompareSettings
     sweep: SweepSettings
     over: dict[str, Any]  # the values that a sweep tries, by field
@@ -70,20 +76,23 @@ class Settings(NamedTuple):
             )
         return next(iter(self.algorithms.values()))
 
+    def options(self) -> dict[str, Any]:
+        """The keyword arguments of `simulate`, with metrics of one's own among them."""
+        return self.run.options() | {"metrics": self.metrics}
+
     def resolved(self) -> dict[str, Any]:
         """The tables with overrides applied and defaults filled in; they parse to the same."""
         methods = [
-            {"name": name, **building.describe(innermost(method), building.ALGORITHMS, tag="key")}
+            {"name": name, **building.describe(innermost(method), registries.ALGORITHMS, tag="key")}
             for name, method in self.algorithms.items()
         ]
-        return self.tables | {
-            "problem": building.describe(self.problem, building.PROBLEMS),
+        described = {
+            "problem": building.describe(self.problem, registries.PROBLEMS),
             "algorithm": methods,
-            "run": building.describe(self.run),
-            "compare": building.describe(self.compare),
-            "sweep": building.describe(self.sweep) | {"over": self.over},
-            "federation": building.describe(self.federation),
         }
+        files = digests(self.tables)
+        options = options_of(self.tables, self.place)
+        return self.tables | described | options | ({CODE: files} if files else {})
 
     def clients(self) -> Holders:
         """Load the data and divide them."""
@@ -99,7 +108,10 @@ class Settings(NamedTuple):
         try:
             if source == _MADE:
                 return data.synthetic(**loading)
-            dataset = data.load(source, **loading)
+            if registries.DATASETS.beyond(source):
+                dataset = building.dataset(source, loading, place)
+            else:
+                dataset = data.load(source, **loading)
         except TypeError as error:
             raise place.error(f"{error}. Remove or correct the option.") from error
         dividing = dict(self.tables.get("partition", {}))
@@ -118,14 +130,10 @@ class Settings(NamedTuple):
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
     file = Path(path)
-    text = text_of(file)
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file}: is not valid TOML: {error}. Correct that line.") from error
+    tables = tables_of(file)
     for override in overrides or []:
         _set(tables, override)
-    return parse(tables, Place(str(file), text))
+    return _parse_own(tables, file, text_of(file))
 
 
 def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settings:
@@ -135,9 +143,29 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
         tables = read_json(file)
     except MissingDataError:
         raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
+    for code, digest in tables.pop(CODE, {}).items():
+        if digest_of(Path(code)) not in (digest, None):
+            raise SettingsError(
+                f"{code} is not what it was when the run in {folder} began, so the run cannot go "
+                f"on as it would have. Undo the change, or run it anew with another --out."
+            )
     for override in overrides or []:
         _set(tables, override)
-    return parse(tables, Place(str(file), text_of(Path(folder) / "settings.toml")))
+    return _parse_own(tables, file, text_of(Path(folder) / "settings.toml"))
+
+
+def _parse_own(tables: dict[str, Any], file: Path, text: str) -> Settings:
+    """Check settings that lie on this machine: whoever runs them may name code of their own."""
+    name_files_absolutely(tables, file.resolve().parent)
+    return parse(tables, Place(str(file), text, admit=whatever_is_named))
+
+
+def tables_of(file: Path) -> dict[str, Any]:
+    """The tables of a settings file, as they are written."""
+    try:
+        return tomllib.loads(text_of(file))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file}: is not valid TOML: {error}. Correct that line.") from error
 
 
 def text_of(file: Path) -> str:
@@ -151,7 +179,7 @@ def text_of(file: Path) -> str:
 
 
 def parse(tables: dict[str, Any], place: Place) -> Settings:
-    """Check the tables of a settings file."""
+    """Check the tables of a settings file; `place.admit` says which code they may have loaded."""
     for name in tables:
         if name not in _TABLES:
             raise (place / name).error(
@@ -162,6 +190,8 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
             raise place.error(f"needs a table [{name}]. Add it.")
     searching = dict(tables.get("sweep", {}))
     over = searching.pop("over", {})
+    problem = building.problem(tables["problem"], place / "problem")
+    run = building.construct(RunSettings, tables.get("run", {}), place / "run")
     settings = Settings(
         tables,
         place,
@@ -169,8 +199,9 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
             name: building.wrapped(method, tables.get("wrapper", []), place / "wrapper")
             for name, method in _algorithms(tables["algorithm"], place / "algorithm").items()
         },
-        building.problem(tables["problem"], place / "problem"),
-        building.construct(RunSettings, tables.get("run", {}), place / "run"),
+        problem,
+        run,
+        building.metrics(run.metrics, problem, place / "run" / "metrics"),
         building.construct(CompareSettings, tables.get("compare", {}), place / "compare"),
         building.construct(SweepSettings, searching, place / "sweep"),
         over,
@@ -185,14 +216,27 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
     return settings
 
 
+def options_of(tables: dict[str, Any], place: Place) -> dict[str, Any]:
+    """The tables of a settings file that say how it is run, with defaults filled in."""
+    kinds = {"run": RunSettings, "compare": CompareSettings, "federation": FederationSettings}
+    described = {
+        name: building.describe(building.construct(kind, tables.get(name, {}), place / name))
+        for name, kind in kinds.items()
+    }
+    searching = dict(tables.get("sweep", {}))
+    over = searching.pop("over", {})
+    sweep = building.construct(SweepSettings, searching, place / "sweep")
+    return described | {"sweep": building.describe(sweep) | {"over": over}}
+
+
 def _algorithms(tables: Any, place: Place) -> dict[str, Algorithm]:
-    """The methods by name: the name they are given, or their key."""
+    """The methods by name: the name they are given, their key, or their class's name."""
     methods: dict[str, Algorithm] = {}
     for table in tables if isinstance(tables, list) else [tables]:
         parameters = dict(table) if isinstance(table, dict) else table
         name = parameters.pop("name", None) if isinstance(parameters, dict) else None
         method = building.algorithm(parameters, place)
-        name = name or table["key"]
+        name = name or short_name(table["key"])
         if name in methods:
             raise place.error(f"there are two methods named {name!r}. Add name = ... to one.")
         methods[name] = method

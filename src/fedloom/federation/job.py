@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 from fedloom import version
 from fedloom.errors import RefusedError
-from fedloom.experiments.places import Place
+from fedloom.experiments import building
+from fedloom.experiments.addresses import file_of, slots
+from fedloom.experiments.options import FederationSettings
+from fedloom.experiments.places import Admission, Place
 from fedloom.experiments.settings import Settings, parse
 from fedloom.files import write_text
 
@@ -44,10 +47,15 @@ class Job(NamedTuple):
         if not isinstance(data, dict) or data.keys() & set(OWN):
             raise RefusedError(f"[data] of a job must not say {', '.join(OWN)}; got {data!r}.")
 
+    def settings(self, admit: Admission) -> Settings:
+        """The settings, read and checked again at whatever end this is, with what it admits."""
+        return parse(self.tables, Place(f"run {self.run}", "", admit=admit))
+
     @property
-    def settings(self) -> Settings:
-        """The settings, read and checked again at whatever end this is."""
-        return parse(self.tables, Place(f"run {self.run}", ""))
+    def federation(self) -> FederationSettings:
+        """How the run is led."""
+        place = Place(f"run {self.run}", "", ("federation",))
+        return building.construct(FederationSettings, self.tables.get("federation", {}), place)
 
     def text(self) -> str:
         """The job as JSON."""
@@ -59,8 +67,20 @@ class Job(NamedTuple):
         return Job(**json.loads(text))
 
 
+def check_sendable(settings: Settings) -> None:
+    """Refuse settings that name a file: it would have to be executed at the sites."""
+    for slot in slots({n: t for n, t in settings.tables.items() if n not in (*_NOT_SENT, "data")}):
+        if file_of(slot.name) is not None:
+            place = settings.place._replace(path=slot.path)
+            raise place.error(
+                f"sites execute no file of others; got {slot.name}. Put it into a package that "
+                f"their owners install, and name it by the key that the package announces."
+            )
+
+
 def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
     """The job for a settings file; settings that only a simulation uses are left out."""
+    check_sendable(settings)
     tables = {name: table for name, table in settings.tables.items() if name not in _NOT_SENT}
     columns = {key: value for key, value in tables["data"].items() if key not in OWN}
     if "sites" in columns:

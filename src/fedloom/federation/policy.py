@@ -6,6 +6,7 @@ data = "mine.parquet"            # this site's rows; `fedloom join --data` sets 
 test = "held-out.parquet"        # rows on which metrics are taken
 methods = ["fedavg"]             # the methods that may run here
 problems = ["logistic"]          # the problems that may be posed
+parts = ["their_network"]        # models, regularisers, ... of other packages that may be used
 features = ["age", "pressure"]   # the columns that may be learned from
 labels = { ill = ["no", "yes"], days = "numbers" }  # what may be predicted, with its values
 id = "patient"                   # the column by which parties find the people they share
@@ -70,6 +71,9 @@ class Policy:
     test: str | None = param(anything, "path of rows to take metrics on", default=None)
     methods: tuple[str, ...] = param(_names, "methods that may run here", default=())
     problems: tuple[str, ...] = param(_names, "problems that may be posed", default=())
+    parts: tuple[str, ...] = param(
+        _names, "models, regularisers, metrics, ... of other packages that may be used", default=()
+    )
     features: tuple[str, ...] = param(_names, "columns that may be learned from", default=())
     labels: Mapping[str, Any] | None = param(
         _labels.or_none("none"),
@@ -127,6 +131,19 @@ class Policy:
         self._check_named("methods", [key], self.methods)
         self._check_named("problems", [problem], self.problems)
 
+    @staticmethod
+    def field_of(kind: str) -> str:
+        """The setting that names things of a kind."""
+        return {"algorithms": "methods", "problems": "problems"}.get(kind, "parts")
+
+    def named(self, kind: str) -> tuple[str, ...]:
+        """The names of a kind that the owner has allowed."""
+        return getattr(self, self.field_of(kind))
+
+    def check_code(self, kind: str, name: str) -> None:
+        """Refuse to load code of others that the owner has not named."""
+        self._check_named(self.field_of(kind), [name], self.named(kind))
+
     def check_features(self, wanted: Iterable[str]) -> None:
         """Refuse to learn from a column that the owner has not allowed."""
         self._check_named("features", wanted, self.features)
@@ -178,7 +195,7 @@ class Policy:
 
     def check_demands(self, settings: Settings) -> None:
         """Refuse a job that does not protect replies as the owner demands."""
-        batch = settings.run.options()["batch_size"]
+        batch = settings.options()["batch_size"]
         if self.secure_aggregation and not settings.federation.secure_aggregation:
             raise RefusedError(
                 "this site's policy demands secure aggregation, and the job has none. Set "
@@ -190,7 +207,7 @@ class Policy:
                 f"this site's policy wants gradients of at least {self.min_batch} rows; the job "
                 f"has batch_size = {batch}. Raise it."
             )
-        if not self.metrics and settings.run.metrics != ():
+        if not self.metrics and settings.metrics != ():
             raise RefusedError(
                 "this site's policy lets no metrics leave; the job takes some. Set metrics = [] "
                 "in [run]."

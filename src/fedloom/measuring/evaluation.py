@@ -39,7 +39,7 @@ OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
 
 
 def choose(
-    names: Sequence[str] | Mapping[str, Metric] | None, problem: Problem, has_optimum: bool
+    names: Sequence[str] | Mapping[str, Metric | None] | None, problem: Problem, has_optimum: bool
 ) -> Wanted:
     """Check the names of metrics; None stands for the problem's own."""
     return chosen_from(names, problem, has_optimum, OF_THE_WHOLE)

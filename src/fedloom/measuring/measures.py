@@ -19,7 +19,7 @@ class Measures(Protocol):
 
     def choose(
         self,
-        names: Sequence[str] | Mapping[str, Metric] | None,
+        names: Sequence[str] | Mapping[str, Metric | None] | None,
         problem: Problem,
         has_optimum: bool,
     ) -> Wanted:

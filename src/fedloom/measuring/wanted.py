@@ -31,13 +31,17 @@ class Wanted(NamedTuple):
 
 
 def chosen_from(
-    names: Sequence[str] | Mapping[str, Metric] | None,
+    names: Sequence[str] | Mapping[str, Metric | None] | None,
     problem: Problem,
     has_optimum: bool,
     of_the_whole: tuple[str, ...],
 ) -> Wanted:
-    """Check the names of metrics; None stands for the problem's own, `of_the_whole` adds some."""
-    own = tuple(names.items()) if isinstance(names, Mapping) else ()
+    """Check the names of metrics; None stands for the problem's own, `of_the_whole` adds some.
+
+    In a mapping, None stands for the metric that a name has without it.
+    """
+    passed = names if isinstance(names, Mapping) else {}
+    own = tuple((name, metric) for name, metric in passed.items() if metric is not None)
     for name, metric in own:
         _check_own(name, metric)
     of_rows = (*problem.metrics(), *(name for name, metric in own if metric.of == "rows"))

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from fedloom.checksums import read_json
 from fedloom.errors import DataError
 from fedloom.experiments import settings
+from fedloom.experiments.addresses import short_name
+from fedloom.experiments.places import Place
+from fedloom.experiments.registries import code_of_others
 from fedloom.measuring.result import Result, load
 
 
@@ -134,16 +137,29 @@ def _command(run: Run) -> str:
     verb = "sweep" if (run.root / "best.json").exists() else verb
     if about.get("engine") == "federation":
         return "fedloom submit settings.toml --kit KIT"
-    written = json.loads(json.dumps(settings.read(file).resolved()))
+    written = json.loads(json.dumps(_written(file)))
     changed = _changes(written, _tables(run.root))
     return " ".join([f"fedloom {verb} settings.toml", *(f"--set '{entry}'" for entry in changed)])
+
+
+def _written(file: Path) -> dict[str, Any]:
+    """The settings as they were written, with defaults; whoever reads a report executes no code."""
+    tables = settings.tables_of(file)
+    if not code_of_others(tables):
+        return settings.read(file).resolved()
+    methods = tables["algorithm"]
+    if isinstance(methods, dict):
+        methods = [{"name": short_name(methods["key"]), **methods}]
+    return {**tables, "algorithm": methods, **settings.options_of(tables, Place(str(file), ""))}
 
 
 def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
     """What was changed on the command line, as "table.key=value"."""
     for key, value in after.items():
         was = before.get(key)
-        if key == "algorithm" and len(value) == 1:  # only a single method can be changed
+        if not path and (key == settings.CODE or (key == "algorithm" and len(value) > 1)):
+            continue  # only a single method can be changed
+        if key == "algorithm" and not path:
             was, value = was[0], value[0]
         if isinstance(value, dict) and isinstance(was, dict):
             yield from _changes(was, value, f"{path}{key}.")

@@ -26,7 +26,7 @@ def simulate(
     batch_size: int | None = 32,
     seed: int = 0,
     eval_every: int = 10,
-    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
+    metrics: Sequence[str] | Mapping[str, Metric | None] | None = None,
     precision: str = "float32",
     optimum: Reference | Tree = None,
     resume: Result | None = None,
@@ -52,7 +52,7 @@ def simulate(
         metrics: Names (`fedloom list metrics`), or a mapping from a name to
             `fl.Metric(function, larger_is_better=...)`, where `function(model, rows)` returns a
             number for each row, or with `of="scores"` `function(scores, labels)` one number for all
-            rows; None: the problem's own.
+            rows; None: the problem's own, also as the value of a name.
         precision: "float32" or "float64".
         optimum: A known solution (from `fl.reference`, a model, or its vector), for the metrics
             "gap", "distance" and "optimality".

@@ -34,7 +34,7 @@ class Task:
         clients: Holders,
         *,
         batch_size: int | None,
-        metrics: Sequence[str] | Mapping[str, Metric] | None,
+        metrics: Sequence[str] | Mapping[str, Metric | None] | None,
         precision: str,
         optimum: Reference | Tree,
         devices: int | None,

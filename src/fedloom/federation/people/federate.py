@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedloom.experiments import building
-from fedloom.experiments.places import Place
+from fedloom.experiments import building, registries
+from fedloom.experiments.places import Place, whatever_is_named
 from fedloom.experiments.settings import parse
+from fedloom.federation.job import check_sendable
 from fedloom.federation.kits import open_kit
 from fedloom.federation.people.submission import follow
 from fedloom.measuring.result import Result
@@ -84,12 +85,13 @@ def federate(
             **({} if features is None else {"features": list(features)}),
             **(data or {}),
         },
-        "algorithm": building.describe(algorithm, building.ALGORITHMS, tag="key"),
-        "problem": building.describe(problem, building.PROBLEMS),
+        "algorithm": building.describe(algorithm, registries.ALGORITHMS, tag="key"),
+        "problem": building.describe(problem, registries.PROBLEMS),
         "run": run,
         "federation": {name: value for name, value in federation.items() if value is not None},
     }
-    settings = parse(tables, Place("federate", ""))
+    settings = parse(tables, Place("federate", "", admit=whatever_is_named))
+    check_sendable(settings)
     bar = progress_for(
         progress,
         type(algorithm).__name__,

@@ -15,7 +15,7 @@ from typing import Any
 from fedloom.checksums import read_json, write_json
 from fedloom.errors import FederationError
 from fedloom.experiments.settings import Settings
-from fedloom.federation.job import fingerprint, job_of, write_job
+from fedloom.federation.job import check_sendable, fingerprint, job_of, write_job
 from fedloom.federation.kits import Kit
 from fedloom.federation.people.session import ENDED, GOING, QUEUED, Session, connected
 from fedloom.federation.reaching import CannotWriteError
@@ -67,6 +67,7 @@ def follow(
     say: Callable[[str], None] = lambda text: None,
 ) -> Result:
     """Submit a run, or go on with the last one of the same settings; bring its result home."""
+    check_sendable(settings)
     if resume:
         record = last_run(kit, settings)
     else:

@@ -41,6 +41,7 @@ def build(
     *,
     methods: Sequence[str],
     problems: Sequence[str],
+    parts: Sequence[str] = (),
     people: dict[str, str] | None = None,
 ) -> Trial:
     """Provision a server and a site for each client, and give each site what it holds in a file.
@@ -49,16 +50,18 @@ def build(
     """
     folder = folder.resolve()  # sites read their files from another working directory
     names = tuple(_plain(name) for name in clients.names)
+    code = {"methods": list(methods), "problems": list(problems), "parts": list(parts)}
     project = Project(
         name="trial",
         sites=names,
         people={LEAD: "lead", **(people or {})},
         host="localhost",
         port=free_port(),
-        policy={"methods": list(methods), "problems": list(problems), **_allowed(clients)},
+        policy={**code, **_allowed(clients)},
     )
     kits = {kit.name: kit for kit in provision(project, folder)}
     made = Trial(kits["localhost"], tuple(kits[name] for name in names), kits[LEAD])
+    set_policy(made.server.path, **code)
     rows = folder / "rows"
     if isinstance(clients, Parties):
         set_data(made.server.path, _write_labels(rows / "labels.parquet", clients))

@@ -65,7 +65,7 @@ class Assembly:
 
     def _settle(self, there: dict[str, Facts]) -> None:
         """Find out who fits; one that does not is left out."""
-        order: Sequence[str] = self.job.settings.federation.sites or sorted(there)
+        order: Sequence[str] = self.job.federation.sites or sorted(there)
         while True:
             self._check_enough()
             try:

@@ -59,7 +59,7 @@ class Course:
         self.waiting = False
         self.progress = saved or Progress()
         self.holders = all.holders()
-        run, algorithm = settings.run.options(), sealed(settings.algorithm)
+        run, algorithm = settings.options(), sealed(settings.algorithm)
         self.wanted = all.choose(run["metrics"])
         whole = outline(settings.problem, self.holders, run["batch_size"], run["precision"])
         self.spent = privacy_ledger.ledger(algorithm, whole)
@@ -155,7 +155,7 @@ class Course:
 
     def result(self, run_name: str, notes: list[str]) -> Result:
         """What the run leaves."""
-        hub, run = self.hub, self.settings.run.options()
+        hub, run = self.hub, self.settings.options()
         known = directions.of_metrics(run["metrics"], self.settings.problem)
         columns = self.progress.rows[-1] if self.progress.rows else ()
         return Result(

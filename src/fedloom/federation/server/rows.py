@@ -52,7 +52,7 @@ class AllRows:
         """Where the problem has fewer classes than the sites, one that few sites have is odd."""
         roster = self.roster
         try:
-            know(self.settings.problem, roster.bare(), self.settings.run.options()["precision"])
+            know(self.settings.problem, roster.bare(), self.settings.run.precision)
         except FedloomError:
             odd = self._odd_one()
             if odd is None:

@@ -37,7 +37,7 @@ class OwnRows:
     """A site's own rows, in a run."""
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
-        policy.check_scores(settings.run.metrics)
+        policy.check_scores(settings.metrics)
         self.settings = settings
         self.kept = kit / "models"
         self.least = policy.least_count
@@ -110,7 +110,7 @@ class OwnRows:
         model, state = _handed(site, fed, facts, body)
         federation = Federation(fed, (site.group,))
         # The settings decide, which this site has agreed to, and not the hub's question.
-        chosen = evaluation.choose(self.settings.run.metrics, self.settings.problem, False)
+        chosen = evaluation.choose(self.settings.metrics, self.settings.problem, False)
         wanted = chosen._replace(of_the_whole=tuple(n for n in chosen.of_the_whole if n == "auc"))
         value = "objective" in chosen.of_the_whole
         raw = to_host(_measured(site.algorithm, federation, model, state, wanted, value))

@@ -39,6 +39,7 @@ from fedloom.exchange.secure.member import Member
 from fedloom.exchange.secure.sums import sums_of
 from fedloom.exchange.shapes import outline
 from fedloom.exchange.site import Site
+from fedloom.federation.admission import at_site
 from fedloom.federation.compatibility import check_version
 from fedloom.federation.job import Job
 from fedloom.federation.kits import CARD
@@ -157,7 +158,7 @@ class Desk:
         self.policy.check_method(
             str(tables["algorithm"].get("key")), str(tables["problem"].get("kind"))
         )
-        self.settings = self.job.settings
+        self.settings = self.job.settings(at_site(self.policy))
         self.policy.check_demands(self.settings)
         self.noise = noise_of(self.policy, self.settings.algorithm)
         self.budget.check(self.noise)
@@ -184,7 +185,7 @@ class Desk:
         check_roster(facts)
         self.policy.check_cohort(len(facts["names"]))
         id = facts.pop("id")
-        run, algorithm = self.settings.run.options(), sealed(self.settings.algorithm)
+        run, algorithm = self.settings.options(), sealed(self.settings.algorithm)
         bare, group, answer = own.begin(id, facts, body)
         whole = outline(self.settings.problem, bare, run["batch_size"], run["precision"])
         said = schema(algorithm, whole)
@@ -260,7 +261,7 @@ class Desk:
     def _own_metrics(self, letter: Letter) -> Tree:
         """This site's part of a secure sum of metrics."""
         self.policy.check_metrics(self.settings.run, letter.round)
-        wanted = evaluation.choose(self.settings.run.metrics, self.settings.problem, False)
+        wanted = evaluation.choose(self.settings.metrics, self.settings.problem, False)
         after = {"after": letter.after or ()}
         told, _ = self.own.measure(self.site, self.fed, after, letter.body)
         return part(blurred(told, self.policy), names_of(wanted))

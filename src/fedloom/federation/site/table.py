@@ -49,7 +49,7 @@ class OwnTable(OwnRows):
                 "clip or epsilon in its policy, or with secure_aggregation. Prepare the tables "
                 "beforehand, and leave `sites` out of [data]."
             )
-        policy.check_scores(settings.run.metrics)
+        policy.check_scores(settings.metrics)
         self.settings = settings
         self.kept = kit / "models"
         self.least = policy.least_count
