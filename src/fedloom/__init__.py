@@ -13,6 +13,7 @@ import importlib
 from typing import Any
 
 from fedloom import algorithms, data, deploy, models, preparation, problems
+from fedloom.checking.check import check
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
@@ -41,6 +42,7 @@ __all__ = [
     "Sweep",
     "aggregators",
     "algorithms",
+    "check",
     "compare",
     "compressors",
     "data",

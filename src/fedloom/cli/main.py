@@ -1,7 +1,7 @@
 """`fedloom`: the entry point, and what its exit status means.
 
 0  done
-1  ran, but failed: the iterates diverged, or the doctor found a fault
+1  ran, but failed: the iterates diverged, the doctor found a fault, or a method breaks a law
 2  misuse: an error in the command, the settings or the data, which the user can mend
 130  interrupted with Ctrl-C; what was done is kept
 """
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from fedloom import version
 from fedloom.cli import (
     budget,
+    check,
     compare,
     demo,
     doctor,
@@ -33,7 +34,7 @@ from fedloom.errors import DivergedError, FedloomError
 
 _VERBS = (
     *(run, predict, compare, sweep, report, reproduce, listing, explain, schema, demo),
-    doctor,
+    *(check, doctor),
     *(provision, serve, submit, budget, try_federation),
 )
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130

@@ -6,12 +6,12 @@ same seed gives the same trajectory to rounding. A network engine replaces nothi
 which the bytes travel.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedloom.data.parties import Holders
 from fedloom.errors import FedloomError, StaleStateError
-from fedloom.exchange.hub import Hub, Letter, Lost
+from fedloom.exchange.hub import Hub, Letter, Lost, Transport
 from fedloom.exchange.schema import schema
 from fedloom.exchange.site import Site
 from fedloom.population import alone, assemble, know
@@ -50,6 +50,8 @@ class InProcess:
         batch_size: int | None,
         seed: int = 0,
         precision: str = "float32",
+        transport: Callable[[list[Site]], Transport] = Local,
+        report: Callable[[str], None] = lambda text: None,
     ):
         expected = schema(algorithm, assemble(problem, clients, batch_size, precision))
         self.sites = [
@@ -60,9 +62,10 @@ class InProcess:
             algorithm,
             know(problem, clients, precision),
             expected,
-            Local(self.sites),
+            transport(self.sites),
             names=clients.names,
             seed=seed,
+            report=report,
         )
         self._hub.open()
 

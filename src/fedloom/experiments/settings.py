@@ -124,7 +124,7 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{file}: is not valid TOML: {error}. Correct that line.") from error
     for override in overrides or []:
-        _set(tables, override)
+        apply_override(tables, override)
     return parse(tables, Place(str(file), text))
 
 
@@ -136,7 +136,7 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
     except MissingDataError:
         raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
     for override in overrides or []:
-        _set(tables, override)
+        apply_override(tables, override)
     return parse(tables, Place(str(file), text_of(Path(folder) / "settings.toml")))
 
 
@@ -199,7 +199,7 @@ def _algorithms(tables: Any, place: Place) -> dict[str, Algorithm]:
     return methods
 
 
-def _set(tables: dict[str, Any], override: str) -> None:
+def apply_override(tables: dict[str, Any], override: str) -> None:
     """Apply "table.key=value"; the value is TOML, or else a text."""
     name, equals, text = override.partition("=")
     *path, key = name.strip().split(".")
