@@ -18,12 +18,12 @@ PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
 FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 
 
-@pytest.mark.parametrize("name", ["index.md", "guide.md", "choosing.md"])
+@pytest.mark.parametrize("name", ["index.md", "guide.md", "choosing.md", "checking.md"])
 def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}
     for language, title, code in FENCE.findall((ROOT / "docs" / name).read_text()):
-        if language == "toml" and title:
+        if title:
             Path(title).write_text(code)
         elif language == "sh":
             for line in code.strip().splitlines():

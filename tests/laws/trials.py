@@ -8,13 +8,19 @@ from fedloom.algorithms.entry import Entry
 from fedloom.checking.case import Case
 from fedloom.checking.federations import trial
 
+ROUNDS = 4
 BATCH = 4
 
 
 @functools.cache
 def case(entry: Entry) -> Case:
     """The method's example; its laws share what they run."""
-    return Case(entry.example(), trial(entry.kind), batch_size=BATCH)
+    return Case(entry.example(), trial(entry.kind), rounds=ROUNDS, batch_size=BATCH)
+
+
+def run(entry: Entry, **options) -> fl.Result:
+    """Simulate the method's example for a few rounds, in double precision."""
+    return case(entry).simulate(**options)
 
 
 def wrapped(key: str, cls: type, **trial) -> Entry:

@@ -13,14 +13,13 @@ from typing import Any
 import jax
 import numpy as np
 
-import fedloom.protocol
 from fedloom.algorithms.wrappers.base import Wrapper, layers
 from fedloom.protocol import Algorithm
 
 _NOT_THE_AUTHORS = tuple(
     str(folder)
     for folder in (
-        Path(fedloom.protocol.__file__).parent,
+        Path(inspect.getfile(Algorithm)).parent,
         sysconfig.get_path("stdlib"),
         Path(jax.__file__).parent,
         Path(np.__file__).parent,

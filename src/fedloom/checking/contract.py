@@ -19,7 +19,7 @@ from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.rounds import keys
 
 Tree = Any
-_MANY = 1000  # exchanges in a round
+_MANY = 100  # exchanges in a round
 
 
 class _Played(NamedTuple):

@@ -11,11 +11,18 @@ def agree(case: Case) -> str:
     simulated, wired = case.result, case.wired
     if wired.complaints:
         raise BrokenLawError(f"over bytes, replies are lost: {wired.complaints[0]}")
-    message = "the simulator (expected) and the wire engine (got) end in different states"
-    close(message, simulated.state.hub, wired.hub, tolerance=_ROUNDING, root="hub")
+    pairs = {"hub": (simulated.state.hub, wired.hub)}
     for i, state in enumerate(wired.clients):
-        expected = case.client_state(simulated, i)
-        close(message, expected, state, tolerance=_ROUNDING, root=f"client {i}")
+        pairs[f"client {i}"] = (case.client_state(simulated, i), state)
+    for who, (expected, got) in pairs.items():
+        close(
+            "the simulator (expected) and the wire engine (got) end in different states",
+            expected,
+            got,
+            tolerance=_ROUNDING,
+            root=who,
+            where=f"round {case.rounds}",
+        )
     return f"{case.rounds} rounds, to {_ROUNDING[0]:g}"
 
 

@@ -28,7 +28,7 @@ def follows_seeds(case: Case) -> str:
     """The same seed gives the same bits; another seed does not, if anything is drawn."""
     first, second, other = case.result, case.simulate(), case.simulate(seed=case.seed + 1)
     again = "the same seed must give the same bits"
-    same_bits(again, first.state, second.state)
+    same_bits(again, first.state, second.state, where=f"round {case.rounds}")
     untimed = [[row | {"seconds": 0} for row in result.rows] for result in (first, second)]
     same_bits(again, *untimed, root="history")
     same = jax.tree.map(np.array_equal, first.state[1:], other.state[1:])

@@ -59,7 +59,7 @@ class Report:
 
         out = io.StringIO()
         Console(file=out, width=_WIDE).print(self)
-        return out.getvalue().rstrip()
+        return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
     def __rich__(self) -> Any:
         from rich.console import Group
@@ -82,7 +82,7 @@ class Report:
                 "law": finding.law,
                 "what is promised": finding.title,
                 "verdict": finding.verdict,
-                "because": finding.reason,
+                "because": finding.reason.split(". ")[0],
             }
             for finding in self.findings
         ]

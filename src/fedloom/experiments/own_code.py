@@ -72,12 +72,11 @@ def _explained(source: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        at = ""
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == source]
         if isinstance(error, SyntaxError):
-            at = f", line {error.lineno}"
-        elif frames := [f for f in traceback.extract_tb(error.__traceback__) if "<" not in f.name]:
-            own = [f for f in frames if Path(f.filename).name == Path(source).name]
-            at = f", line {own[-1].lineno}" if own else ""
+            lines = [error.lineno]
+        at = f", line {lines[-1]}" if lines else ""
         raise ParameterError(
             f"{source}{at}: {type(error).__name__}: {error}. Correct it, then try again."
         ) from error
