@@ -100,3 +100,14 @@ def test_misuse_exits_with_2_and_says_what_to_do(arguments, complaint, folder, c
     assert main(["check", *arguments]) == 2
     message = capsys.readouterr().err
     assert complaint in message and "Traceback" not in message
+
+
+def test_a_file_may_have_the_name_of_a_module(folder, capsys):
+    import json as before
+
+    (folder / "json.py").write_text(METHOD)
+    status, report = checked(capsys, "json.py:Mine", "--law", "contract")
+    assert status == 0 and report["method"] == "Mine(lr=0.1)"
+    import json as after
+
+    assert after is before

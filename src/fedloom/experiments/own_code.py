@@ -24,7 +24,11 @@ def load_object(text: str, folder: Path) -> object:
             f"own code must be named FILE.py:NAME or PACKAGE.MODULE:NAME; got {text!r}. "
             f"Write my_method.py:MyMethod."
         )
-    module = _from_file(folder / source) if source.endswith(".py") else _named(source, folder)
+    module = (
+        _from_file((folder / source).resolve())
+        if source.endswith(".py")
+        else _named(source, folder)
+    )
     if not hasattr(module, name):
         public = [known for known in vars(module) if not known.startswith("_")]
         raise ParameterError(f"{source} has no {name}. {closest(name, public or ['nothing'])}")
@@ -34,8 +38,10 @@ def load_object(text: str, folder: Path) -> object:
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise MissingDataError(f"{path}: there is no such file. Check the path before the colon.")
-    # Two files of one name in different folders are two modules.
-    name = path.stem if path.stem not in sys.modules else f"{path.stem}_{abs(hash(path))}"
+    name = path.stem
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) != str(path):
+        name = f"{path.stem}_of_{path.parent.name}"  # that name is another module's
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ParameterError(f"{path} is no Python file. Give one that ends in .py.")
