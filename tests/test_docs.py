@@ -19,10 +19,11 @@ FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "name", ["index.md", "guide.md", "choosing.md", "metrics.md", "extending.md"]
+    "name", ["index.md", "guide.md", "choosing.md", "metrics.md", "extending.md", "checking.md"]
 )
 def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     namespace = {}
     for language, title, code in FENCE.findall((ROOT / "docs" / name).read_text()):
         if title:

@@ -13,24 +13,21 @@ import numpy as np
 
 from fedloom.algorithms.catalogue import entry
 from fedloom.exchange.in_process import InProcess
-from laws.trials import BATCH, run, trial
+from laws.trials import BATCH, case
 
 ROUNDS = 2
 
 
 def simulator(key: str) -> Any:
     """The states of hub and clients after a few rounds of the laws' trial."""
-    return run(entry(key), rounds=ROUNDS, metrics=()).state
+    return case(entry(key)).simulate(rounds=ROUNDS, metrics=()).state
 
 
 def wire(key: str) -> Any:
     """The same on the wire engine."""
-    found = entry(key)
-    tried = trial(found.kind)
+    tried = case(entry(key))
     with jax.enable_x64(True):
-        network = InProcess(
-            found.example(), tried.problem, tried.clients, batch_size=BATCH, precision="float64"
-        )
+        network = InProcess(tried.method, *tried.trial, batch_size=BATCH, precision="float64")
         for _ in range(ROUNDS):
             network.step()
         return network.hub, [site.state for site in network.sites]

@@ -36,6 +36,7 @@ def on_config(config: Any) -> Any:
         {"Home": "index.md"},
         {"Guide": "guide.md"},
         {"Choosing a method": "choosing.md"},
+        {"Checking a method": "checking.md"},
         {
             "Methods": [
                 "algorithms/index.md",
@@ -54,7 +55,7 @@ def on_config(config: Any) -> Any:
         *(
             {path.stem.capitalize(): path.name}
             for path in sorted((ROOT / "docs").glob("*.md"))
-            if path.stem not in ("index", "guide", "choosing", "verification")
+            if path.stem not in ("index", "guide", "choosing", "checking", "verification")
         ),
         {"Verification": ["verification.md", {"Mutation testing": "verification/mutation.md"}]},
         {"Changelog": "changelog.md"},

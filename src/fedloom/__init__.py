@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom import preparation as preparation
     from fedloom import problems as problems
     from fedloom import sklearn as sklearn
+    from fedloom.checking.check import check as check
     from fedloom.errors import DivergedError as DivergedError
     from fedloom.errors import FedloomError as FedloomError
     from fedloom.experiments.comparing import Comparison as Comparison
@@ -50,6 +51,7 @@ else:
         __name__,
         {
             "algorithms": (),
+            "checking.check": ("check",),
             "data": (),
             "deploy": (),
             "errors": ("DivergedError", "FedloomError"),

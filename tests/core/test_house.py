@@ -22,6 +22,7 @@ STOREYS = (  # a room knows of those in its own storey and below
     "measuring",
     "simulator",
     "preparation deploy diagnostics",
+    "checking",
     "loading experiments",
     "reports sklearn federation doctor",
     "cli",

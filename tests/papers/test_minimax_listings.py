@@ -77,7 +77,7 @@ def test_the_mean_is_over_those_who_are_there(key, clients, double):
     present = [len(drawn.there(r)) for r in range(1, ROUNDS + 1)]
     assert min(present) > 0 and any(0 < count < clients.n for count in present)
     u, alpha = LISTINGS[key][0](clients, drawn, rounds=ROUNDS, **chosen.trial)
-    got = run(chosen, algorithm=Unreliable(chosen.example(), drop=0.4))
+    got = run(chosen, method=Unreliable(chosen.example(), drop=0.4))
     close(vector(got.model), u)
     close(got.state.hub.point.y, alpha)
 
@@ -88,7 +88,7 @@ def test_subgradients_instead_of_the_hubs_proximal_map(clients, double):
     expected = minimax.local_sgda(
         clients, Drawn(clients, BATCH), rounds=ROUNDS, sub=True, **chosen.trial
     )
-    close(vector(run(chosen, algorithm=method).model), expected[0])
+    close(vector(run(chosen, method=method).model), expected[0])
 
 
 def test_gradients_of_auc_are_those_by_hand(clients, double):

@@ -1,7 +1,7 @@
 """`fedloom`: the entry point, and what its exit status means.
 
 0  done
-1  ran, but failed: the iterates diverged, or the doctor found a fault
+1  ran, but failed: the iterates diverged, the doctor found a fault, or a method breaks a law
 2  misuse: an error in the command, the settings or the data, which the user can mend
 130  interrupted with Ctrl-C; what was done is kept
 """
@@ -38,6 +38,7 @@ VERBS = {
     "explain": Verb("explain a method, a wrapper, a metric or another part", "explain"),
     "schema": Verb("print the JSON Schema of settings files", "schema"),
     "demo": Verb("a short tour on embedded data", "demo"),
+    "check": Verb("hold a method of your own to the laws that all methods keep", "check"),
     "doctor": Verb(
         "check versions, devices and folders, and solve problems with known answers", "doctor"
     ),

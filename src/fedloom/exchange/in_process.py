@@ -6,11 +6,11 @@ same seed gives the same trajectory to rounding. A network engine replaces nothi
 which the bytes travel.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fedloom.data.parties import Holders
 from fedloom.errors import FedloomError, StaleStateError
-from fedloom.exchange.hub import Hub, Letter, Lost
+from fedloom.exchange.hub import Hub, Letter, Lost, Transport
 from fedloom.exchange.schema import schema
 from fedloom.exchange.site import Site
 from fedloom.population import alone, assemble, know
@@ -48,6 +48,8 @@ class InProcess:
         batch_size: int | None,
         seed: int = 0,
         precision: str = "float32",
+        transport: Callable[[list[Site]], Transport] = Local,
+        report: Callable[[str], None] = lambda text: None,
     ):
         expected = schema(algorithm, assemble(problem, clients, batch_size, precision))
         self.sites = [
@@ -58,9 +60,10 @@ class InProcess:
             algorithm,
             know(problem, clients, precision),
             expected,
-            Local(self.sites),
+            transport(self.sites),
             names=clients.names,
             seed=seed,
+            report=report,
         )
         self._hub.open()
 

@@ -132,7 +132,7 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     file = Path(path)
     tables = tables_of(file)
     for override in overrides or []:
-        _set(tables, override)
+        apply_override(tables, override)
     return _parse_own(tables, file, text_of(file))
 
 
@@ -150,7 +150,7 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
                 f"on as it would have. Undo the change, or run it anew with another --out."
             )
     for override in overrides or []:
-        _set(tables, override)
+        apply_override(tables, override)
     return _parse_own(tables, file, text_of(Path(folder) / "settings.toml"))
 
 
@@ -243,7 +243,7 @@ def _algorithms(tables: Any, place: Place) -> dict[str, Algorithm]:
     return methods
 
 
-def _set(tables: dict[str, Any], override: str) -> None:
+def apply_override(tables: dict[str, Any], override: str) -> None:
     """Apply "table.key=value"; the value is TOML, or else a text."""
     name, equals, text = override.partition("=")
     *path, key = name.strip().split(".")

@@ -1,0 +1,1 @@
+"""The laws that every method keeps, as a tool for anybody's method: `fl.check`."""

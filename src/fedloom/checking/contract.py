@@ -1,0 +1,178 @@
+"""The law before all others: a round asks, clients answer, and states keep their shapes.
+
+The method is played on shapes alone, one client for each group, so that whatever is not as the
+protocol has it is found at the line where it is; then it runs for a few rounds.
+"""
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedloom.checking.authors import line_of, line_of_return, line_of_yield
+from fedloom.checking.case import Case
+from fedloom.checking.verdicts import BrokenLawError, Difference, named
+from fedloom.errors import DivergedError
+from fedloom.population import Federation
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies
+from fedloom.rounds import keys
+
+Tree = Any
+_MANY = 100  # exchanges in a round
+
+
+class _Played(NamedTuple):
+    hub: Tree
+    clients: list[Tree]  # the state of one client of each group
+
+
+def can_be_played(case: Case) -> str:
+    """A round asks, its client methods return a state and a reply, and states keep their shapes."""
+    asked: list[str] = []
+
+    def play(method: Algorithm, federation: Federation) -> None:
+        root, fed = keys.root(0), federation.fed
+        hub = method.init_hub(fed, root)
+        _check_arrays(hub, "init_hub", line_of_return(type(method).init_hub))
+        states = [method.init_client(group.objective(0), root) for group in federation.groups]
+        for state in states:
+            _check_arrays(state, "init_client", line_of_return(type(method).init_client))
+        before = _stage(method, "opening", federation, _Played(hub, states), asked)
+        model = method.model(before.hub, fed)
+        if jnp.shape(model) != (fed.layout.size,):
+            raise BrokenLawError(
+                "a model is a vector, which the problem folds into its arrays",
+                Difference("model", f"shape ({fed.layout.size},)", f"shape {jnp.shape(model)}"),
+                line=line_of_return(type(method).model),
+            )
+        after = _stage(method, "round", federation, before, asked)
+        at = line_of_return(type(method).round)
+        _check_alike("a round must return a hub as it got it", "hub", before.hub, after.hub, at)
+
+    with jax.enable_x64(True):
+        jax.eval_shape(play, case.method, case.federation())
+    try:
+        _ = case.result
+    except DivergedError as error:
+        raise BrokenLawError(
+            f"{error} It was tried with {case.method!r}.", line=line_of(type(case.method).round)
+        ) from error
+    exchanges = "exchange" if len(asked) == 1 else "exchanges"
+    return f"{len(asked)} {exchanges}: {', '.join(asked)}"
+
+
+def _stage(
+    method: Algorithm, stage: str, federation: Federation, before: _Played, asked: list[str]
+) -> _Played:
+    function = getattr(type(method), stage)
+    steps: Any = getattr(method, stage)(before.hub, federation.fed, keys.root(0))
+    if not isinstance(steps, Generator):
+        raise BrokenLawError(
+            f"{stage} must be a generator: `replies = yield ask(self.method, message, to=cohort)`, "
+            f"and `return hub, info` at its end",
+            line=line_of(function),
+        )
+    states = before.clients
+    try:
+        request = next(steps)
+        for _ in range(_MANY):
+            states, replies = _exchange(method, request, steps, federation, states)
+            asked.append(request.method)
+            request = steps.send(replies)
+    except StopIteration as end:
+        outcome = end.value
+        if not (isinstance(outcome, tuple) and len(outcome) == 2):
+            raise BrokenLawError(
+                f"{stage} must return two things, the hub's next state and what is only for the "
+                f"eye, as in `return hub, ()`; it returned {_kind(outcome)}",
+                line=line_of_return(function),
+            ) from None
+        _check_arrays(outcome, stage, line_of_return(function))
+        return _Played(outcome[0], states)
+    raise BrokenLawError(
+        f"{stage} asks more than {_MANY} times; the number of exchanges must be a constant",
+        line=line_of_yield(steps, method),
+    )
+
+
+def _exchange(
+    method: Algorithm, request: Any, steps: Generator, federation: Federation, states: list[Tree]
+) -> tuple[list[Tree], Replies]:
+    """One client of each group answers, and its reply stands for all."""
+    line = line_of_yield(steps, method)
+    if not isinstance(request, Ask) or not isinstance(request.to, Cohort):
+        raise BrokenLawError(
+            f"a round may only yield ask(self.method, message, to=cohort); it yielded "
+            f"{_kind(request)}",
+            line=line,
+        )
+    if request.method not in method.client_methods():
+        known = ", ".join(method.client_methods()) or "none"
+        raise BrokenLawError(
+            f"{request.method!r} is no client method, which has a name without an underscore and "
+            f"is not one of the protocol's own; there is: {known}",
+            line=line,
+        )
+    _check_arrays(request.message, f"the message to {request.method}", line)
+    own = getattr(type(method), request.method, None)
+    at = line if own is None else line_of_return(own)
+    after, replies = [], []
+    for group, state in zip(federation.groups, states, strict=True):
+        f = group.objective(0)
+        outcome = method.perform(request.method, state, request.message, f, keys.root(0))
+        if not (isinstance(outcome, tuple) and len(outcome) == 2):
+            raise BrokenLawError(
+                f"{request.method} must return two things, the client's next state and its reply, "
+                f"as in `return client, reply`; it returned {_kind(outcome)}",
+                line=at,
+            )
+        _check_arrays(outcome, request.method, at)
+        message = f"{request.method} must return the client's state as it got it"
+        _check_alike(message, "client", state, outcome[0], at)
+        after.append(outcome[0])
+        replies.append(outcome[1])
+    for reply in replies[1:]:
+        message = f"replies to {request.method} must be alike at all clients"
+        _check_alike(message, "reply", replies[0], reply, at)
+    stacked = lambda leaf: jnp.broadcast_to(leaf, (len(request.to), *jnp.shape(leaf)))  # noqa: E731
+    return after, Replies(jax.tree.map(stacked, replies[0]), request.to)
+
+
+def _check_arrays(tree: Tree, source: str, line: str) -> None:
+    for name, leaf in named(tree).items():
+        try:
+            jnp.result_type(leaf)
+            jnp.shape(leaf)
+        except (TypeError, ValueError):
+            raise BrokenLawError(
+                f"{source} may only hold arrays, numbers and tuples of them; {name} is "
+                f"{_kind(leaf)}",
+                line=line,
+            ) from None
+
+
+def _check_alike(message: str, root: str, before: Tree, after: Tree, line: str) -> None:
+    """Structures, shapes and types of two trees are the same."""
+    old, new = _types(before, root), _types(after, root)
+    for name in old | new:
+        if old.get(name) != new.get(name):
+            got = Difference(name, old.get(name, "nothing"), new.get(name, "nothing"))
+            raise BrokenLawError(message, got, line=line)
+    structures: list[Any] = [jax.tree.structure(tree) for tree in (before, after)]
+    if structures[0] != structures[1]:
+        got = Difference(root, *structures)
+        raise BrokenLawError(message, got, line=line)
+
+
+def _types(tree: Tree, root: str) -> dict[str, str]:
+    def type_of(leaf: Any) -> str:
+        return f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}"
+
+    return {name: type_of(leaf) for name, leaf in named(tree, root).items()}
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return "nothing" if value is None else f"a {type(value).__name__}"

@@ -1,0 +1,93 @@
+"""Clients that are not there are left alone and count for nothing, and a method survives them."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.checking.case import Case
+from fedloom.checking.verdicts import BrokenLawError, Difference, named, same_bits
+from fedloom.protocol import Ask, Replies, relay
+from fedloom.pytrees import to_host
+from fedloom.rounds import keys, program
+from fedloom.rounds.mapping import Plan
+
+Array = Any
+Tree = Any
+_PLAN = Plan(None, None)
+_NONSENSE = 7.0  # what the place of a reply that did not come may hold
+
+
+def _round_with_losses(case: Case) -> Callable[[Array, Array], Tree]:
+    """One round as a function of who is lost, and of what stands in the places of the lost."""
+    method, federation = case.method, case.federation()
+    root = keys.root(3)
+
+    def play(lost: Array, nonsense: Array) -> Tree:
+        hub, before, _ = program.opening(method, federation, root, _PLAN)
+        answered = [jnp.zeros(len(case.trial.clients), bool)]
+
+        def outgoing(request: Ask) -> Ask:
+            ids = jnp.asarray(request.to.ids)
+            present = jnp.logical_and(request.to.present, ~lost[ids])
+            there = jnp.logical_and(present, request.when)
+            answered[0] = answered[0].at[ids].max(there)
+            return dataclasses.replace(request, to=dataclasses.replace(request.to, present=present))
+
+        def incoming(replies: Replies) -> Replies:
+            def fill(v: Array) -> Array:
+                there = jnp.reshape(replies.cohort.present, (-1, *[1] * (v.ndim - 1)))
+                return jnp.where(there, v, nonsense.astype(v.dtype))
+
+            return Replies(jax.tree.map(fill, replies.value), replies.cohort)
+
+        begun = method.round(hub, federation.fed, keys.hub(root, 1))
+        steps = relay(begun, outgoing, incoming)
+        hub, after, *_ = program.drive(steps, method, federation, before, root, 1, _PLAN)
+        return hub, before, after, answered[0]
+
+    return jax.jit(play)
+
+
+def spares_the_absent(case: Case) -> str:
+    """A lost client keeps its state, changes nothing at the hub, and leaves it finite."""
+    n = len(case.trial.clients)
+    with jax.enable_x64(True):
+        play = _round_with_losses(case)
+        for lost in (np.arange(n) == 0, np.ones(n, bool)):
+            _spares(case, play, lost)
+    return "without one client, and without all"
+
+
+def _spares(case: Case, play: Callable[[Array, Array], Tree], lost: np.ndarray) -> None:
+    hub, before, after, answered = to_host(play(lost, jnp.zeros(())))
+    other = to_host(play(lost, jnp.full((), _NONSENSE)))[0]
+    who = "everyone is lost" if lost.all() else "client 0 is lost"
+    for members, old, new in zip(case.trial.groups(), before, after, strict=True):
+        for place, i in enumerate(members):
+            if not answered[i]:
+                mine = [jax.tree.map(lambda leaf: leaf[place], s) for s in (old, new)]  # noqa: B023
+                same_bits(
+                    "a client that was not there must keep its state",
+                    *mine,
+                    root=f"client {i}",
+                    where=f"round 1, in which {who}",
+                )
+    for name, leaf in named(hub, "hub").items():
+        if not np.isfinite(leaf).all():
+            raise BrokenLawError(
+                f"the hub's state is not finite after a round in which {who}. Sums and means of "
+                f"replies are zero where nothing arrived; divide by nothing that can be zero",
+                Difference(name, "finite numbers", leaf[~np.isfinite(leaf)].ravel()[0].item()),
+            )
+    same_bits(
+        "the hub uses the place of a reply that did not come, in which anything may stand. Use "
+        "sum, mean, estimate or scatter of the replies, or look at cohort.present",
+        hub,
+        other,
+        root="hub",
+        where=f"round 1, in which {who}; 0 or {_NONSENSE:g} in the empty place",
+    )

@@ -1,0 +1,396 @@
+"""`fl.check`: every law has a method that breaks it, and a right method breaks none."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom.checking.laws import LAWS
+from fedloom.checking.verdicts import BROKEN, INAPPLICABLE, KEPT, UNCHECKED
+from fedloom.cohorts import everyone, uniform
+from fedloom.errors import ParameterError
+from fedloom.parameters import at_least, at_least_zero, param, positive
+from fedloom.protocol import Algorithm, Cohort, algorithm, ask
+
+PROBLEM = fl.problems.Logistic(l2=0.1)
+CLIENTS = fl.data.from_arrays(
+    [
+        (np.array([[1.0, -0.5], [0.2, 0.3], [0.1, 1.1]]), np.array([0, 1, 0])),
+        (np.array([[-0.7, 0.4], [0.9, 0.8]]), np.array([1, 0])),
+        (np.array([[0.5, -1.2], [0.3, 0.6]]), np.array([1, 0])),
+    ]
+)
+
+
+def checked(method, **options):
+    options = {"rounds": 2, "batch_size": 1} | options
+    return fl.check(method, problem=PROBLEM, clients=CLIENTS, **options)
+
+
+class Hub(NamedTuple):
+    model: Any
+
+
+class Right(Algorithm):
+    """A gradient step at a cohort; the other methods of this file differ by a mistake."""
+
+    def init_hub(self, fed, key, /):
+        return Hub(fed.init_model(key))
+
+    def train(self, client, model, f, key, /):
+        return client, -0.1 * f.grad(model, key)
+
+
+@algorithm
+class Good(Right):
+    lr: float = param(positive, "step size")
+    cohort: int = param(at_least(1), "clients asked in a round")
+    decay: float = param(at_least_zero, "shrinks the model", default=0.0)
+
+    def init_client(self, f, key, /):
+        return f.zeros()
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
+        return Hub((1 - self.decay) * hub.model + self.lr * replies.estimate(fed.weights)), ()
+
+    def train(self, client, model, f, key, /):
+        change = -f.grad(model, key) + 0.1 * client
+        return change, change
+
+
+@algorithm
+class KeepsACounter(Right):
+    lr: float = param(positive, "step size", default=0.1)
+
+    def round(self, hub, fed, key, /):
+        COUNTER.append(1)
+        replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+        return Hub(hub.model + replies.mean() / len(COUNTER)), ()
+
+
+COUNTER: list[int] = []
+
+
+@algorithm
+class DrawsWithNumPy(Right):
+    lr: float = param(positive, "step size", default=0.1)
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+        return Hub(hub.model + replies.mean() + np.random.default_rng().normal(size=2)), ()
+
+
+@algorithm
+class HasAKeyOfItsOwn(Right):
+    lr: float = param(positive, "step size", default=0.1)
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+        noise = jax.random.normal(jax.random.key(3), hub.model.shape)
+        return Hub(hub.model + self.lr * replies.mean() + 0.1 * noise), ()
+
+    def train(self, client, model, f, key, /):
+        return client, -f.full_grad(model)
+
+
+@algorithm
+class PeeksAtOtherRows(Right):
+    """Where the simulator keeps all rows in one array, a client sees those of others."""
+
+    lr: float = param(positive, "step size", default=0.1)
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+        return Hub(hub.model + self.lr * replies.mean()), ()
+
+    def train(self, client, model, f, key, /):
+        return client, f.share.rows.x.sum(0)
+
+
+@algorithm
+class RepeatsInSecret(Right):
+    lr: float = param(positive, "step size", default=0.1)
+
+    def round(self, hub, fed, key, /):
+        ids = jax.random.randint(key, (4,), 0, fed.n).astype(np.int32)  # with replacement
+        replies = yield ask(self.train, hub.model, to=Cohort(ids, np.ones(4, bool)))
+        return Hub(hub.model + self.lr * replies.mean()), ()
+
+
+@algorithm
+class NamesCollide(Right):
+    lr: float = param(positive, "step size", default=0.1)
+
+    def init_hub(self, fed, key, /):
+        zeros = jnp.zeros(2)
+        return {"w": fed.init_model(key), "mean": {"x": zeros}, "mean/x": zeros + 1}
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub["w"], to=everyone(fed.n))
+        step = replies.mean() + 0.1 * (hub["mean/x"] - hub["mean"]["x"])
+        return hub | {"w": hub["w"] + self.lr * step, "mean/x": hub["mean/x"] / 2}, ()
+
+    def model(self, hub, fed, /):
+        return hub["w"]
+
+
+@algorithm
+class WritesForTheAbsent(Right):
+    """The hub keeps a row for each client, and writes those of absent clients too."""
+
+    lr: float = param(positive, "step size", default=0.1)
+
+    def init_hub(self, fed, key, /):
+        model = fed.init_model(key)
+        return model, jnp.zeros((fed.n, model.size))
+
+    def round(self, hub, fed, key, /):
+        model, table = hub
+        replies = yield ask(self.train, model, to=everyone(fed.n))
+        table = table.at[replies.cohort.ids].set(replies.value)
+        return (model + self.lr * table.mean(0), table), ()
+
+    def model(self, hub, fed, /):
+        return hub[0]
+
+
+@algorithm
+class DividesByWhoCame(Right):
+    lr: float = param(positive, "step size", default=0.1)
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+        came = jnp.asarray(replies.cohort.present).sum()
+        return Hub(hub.model + self.lr * replies.sum() / came), ()
+
+
+@algorithm
+class ShapesFromNumbers(Right):
+    share: Any = param(positive, "decides a shape, and so is no float", default=0.5)
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+        return Hub(hub.model + 0.1 * replies.mean()), jnp.zeros(int(8 * self.share))
+
+
+@algorithm
+class CallsPython(Right):
+    lr: float = param(positive, "step size", default=0.1)
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+        shape = jax.ShapeDtypeStruct((), hub.model.dtype)
+        lr = jax.pure_callback(lambda lr: np.asarray(lr, hub.model.dtype), shape, self.lr)
+        return Hub(hub.model + lr * replies.mean()), ()
+
+
+@algorithm
+class PrefersTheFirst(Right):
+    lr: float = param(positive, "step size", default=0.1)
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+        return Hub(hub.model + self.lr * replies.sum(1.0 / (1 + np.arange(fed.n)))), ()
+
+
+@algorithm
+class LooksIfItCan(Right):
+    lr: float = param(positive, "step size", default=0.1)
+
+    def round(self, hub, fed, key, /):
+        replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+        try:
+            spread = jnp.where(replies.cohort.any(), replies.map(jnp.abs).mean(), 0)
+        except Exception:
+            spread = 0.0
+        return Hub(hub.model + self.lr * (replies.mean() + spread)), ()
+
+
+BREAKERS = {
+    KeepsACounter: "purity",
+    DrawsWithNumPy: "purity",
+    HasAKeyOfItsOwn: "seeds",
+    PeeksAtOtherRows: "engines",
+    RepeatsInSecret: "bytes",
+    NamesCollide: "resume",
+    WritesForTheAbsent: "absence",
+    DividesByWhoCame: "absence",
+    ShapesFromNumbers: "numbers",
+    CallsPython: "sweeps",
+    PrefersTheFirst: "order",
+    LooksIfItCan: "secrecy",
+}
+
+
+def test_a_right_method_keeps_all_laws():
+    report = checked(Good)  # a class: cohort and lr get small values
+    assert report.ok, report
+    assert [finding.verdict for finding in report.findings] == [KEPT] * len(LAWS)
+    assert "cohort=3" in report.method and "decay" not in report.method
+
+
+@pytest.mark.parametrize("cls", BREAKERS, ids=lambda cls: cls.__name__)
+def test_a_mistake_is_caught_by_its_law_alone(cls):
+    report = checked(cls)
+    assert [finding.law for finding in report.broken] == [BREAKERS[cls]], report
+    (found,) = report.broken
+    assert found.reason and found.example and "fl.check(" in found.code
+    if found.law == "purity":
+        assert {f.verdict for f in report.findings[2:]} == {UNCHECKED}
+
+
+def test_the_laws_of_this_file_are_all_there_are():
+    assert {*BREAKERS.values(), "contract"} == set(LAWS)
+
+
+def test_a_broken_law_comes_with_numbers_and_code_that_shows_it(capsys):
+    (found,) = checked(PrefersTheFirst, laws=["order"]).broken
+    assert found.example == "1 round, clients with [1, 1] rows of 1 features"
+    assert found.difference.array == "model[0]" and "round 1" in found.difference.where
+    assert found.difference.expected != found.difference.got
+    exec(compile(found.code, "code", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "✗ order" in printed and found.example in printed
+
+
+def test_a_report_shows_itself_everywhere():
+    report = checked(PrefersTheFirst, laws=["order"])
+    assert repr(report) == "<Report: PrefersTheFirst(): 1 broken>"
+    assert "the order of clients is irrelevant" in str(report)
+    assert "<pre>" in report._repr_html_() and "model[0]" in report._repr_html_()
+    plain = json.loads(json.dumps(report.as_dict()))
+    assert not plain["ok"] and plain["findings"][0]["difference"]["array"] == "model[0]"
+    assert report["order"].verdict == BROKEN
+
+
+class Tally(NamedTuple):
+    model: Any
+    count: Any
+
+
+def mistaken(**changes):
+    """A method with one mistake; `changes` are functions of its class."""
+    body = {"round": _round, "__module__": __name__, "__annotations__": {}} | changes
+    for name, function in changes.items():
+        function.__name__ = name  # by which it is asked for
+    return algorithm(type("Mistaken", (Right,), body))
+
+
+def _round(self, hub, fed, key, /):
+    replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+    return Hub(hub.model + replies.mean()), ()
+
+
+def _raises(self, client, model, f, key, /):
+    return client, model + f.nothing_of_the_kind
+
+
+def _forgets_the_state(self, client, model, f, key, /):
+    return -f.grad(model, key)
+
+
+def _invents_a_state(self, client, model, f, key, /):
+    return model, -f.grad(model, key)
+
+
+def _looks_at_numbers(self, client, model, f, key, /):
+    return client, -model if f.full_value(model) > 1 else model
+
+
+def _uses_numpy(self, client, model, f, key, /):
+    return client, np.tanh(model) + np.asarray(model)
+
+
+def _yields_a_model(self, hub, fed, key, /):
+    replies = yield hub.model
+    return Hub(hub.model + replies.mean()), ()
+
+
+def _asks_for_nothing_known(self, hub, fed, key, /):
+    replies = yield ask(self.model, hub.model, to=everyone(fed.n))
+    return Hub(hub.model + replies.mean()), ()
+
+
+def _returns_one_thing(self, hub, fed, key, /):
+    replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+    return Hub(hub.model + replies.mean())
+
+
+def _grows(self, hub, fed, key, /):
+    yield ask(self.train, hub.model, to=everyone(fed.n))
+    return Hub(jnp.append(hub.model, 0.0)), ()
+
+
+def _changes_type(self, hub, fed, key, /):
+    yield ask(self.train, hub.model, to=everyone(fed.n))
+    return Tally(hub.model, hub.count + 0.5), ()
+
+
+def _counts(self, fed, key, /):
+    return Tally(fed.init_model(key), jnp.zeros((), int))
+
+
+def _explodes(self, hub, fed, key, /):
+    replies = yield ask(self.train, hub.model, to=everyone(fed.n))
+    return Hub(hub.model + replies.mean() / 0), ()
+
+
+def _never_ends(self, hub, fed, key, /):
+    while True:
+        yield ask(self.train, hub.model, to=everyone(fed.n))
+
+
+MISTAKES = {
+    "raises": ({"train": _raises}, "nothing_of_the_kind", "f.nothing_of_the_kind"),
+    "no state": ({"train": _forgets_the_state}, "train must return two things", "return -f.grad"),
+    "new state": ({"train": _invents_a_state}, "state as it got it", "return model, -f.grad"),
+    "python if": ({"train": _looks_at_numbers}, "Python `if`", "f.full_value(model) > 1"),
+    "numpy": ({"train": _uses_numpy}, "NumPy function", "np.asarray(model)"),
+    "no ask": ({"round": _yields_a_model}, "may only yield ask", "yield hub.model"),
+    "unknown": ({"round": _asks_for_nothing_known}, "no client method", "yield ask(self.model"),
+    "one thing": ({"round": _returns_one_thing}, "round must return two things", "return Hub("),
+    "shape": ({"round": _grows}, "a hub as it got it", "return Hub(jnp.append"),
+    "type": (
+        {"round": _changes_type, "init_hub": _counts},
+        "a hub as it got it",
+        "return Tally(hub.model",
+    ),
+    "diverges": ({"round": _explodes}, "not finite after round 1", "def _explodes"),
+    "endless": ({"round": _never_ends}, "more than 100 times", "yield ask("),
+}
+
+
+@pytest.mark.parametrize("changes,reason,line", MISTAKES.values(), ids=MISTAKES)
+def test_what_is_no_method_is_told_with_the_line(changes, reason, line):
+    report = checked(mistaken(**changes))
+    (found,) = report.broken
+    assert found.law == "contract" and reason in found.reason, found
+    assert Path(__file__).name in found.line and line in found.line
+    assert {f.verdict for f in report.findings[1:]} == {UNCHECKED}
+
+
+def test_laws_that_say_nothing_of_a_method_say_why():
+    report = checked(mistaken(), laws=["sweeps", "secrecy"])
+    assert report["sweeps"].verdict == INAPPLICABLE and "float" in report["sweeps"].reason
+    robust = fl.algorithms.Robust(fl.algorithms.FedAvg(lr=0.1), fl.aggregators.Median())
+    assert checked(robust, laws=["secrecy"])["secrecy"].verdict == INAPPLICABLE
+
+
+def test_what_cannot_be_checked_is_refused():
+    class Bare(Right):
+        def round(self, hub, fed, key, /):
+            yield
+
+    for wrong, complaint in ((3, "must be an object"), (Bare, "does not carry @algorithm")):
+        with pytest.raises(ParameterError, match=complaint):
+            fl.check(wrong)
+    with pytest.raises(ParameterError, match="Did you mean 'order'"):
+        checked(Good, laws=["oder"])
+    with pytest.raises(ParameterError, match="for saddle problems"):
+        checked(fl.algorithms.LocalSGDA)
