@@ -12,7 +12,18 @@ print(result.history)
 import importlib
 from typing import Any
 
-from fedloom import algorithms, data, deploy, models, preparation, problems
+from fedloom import (
+    algorithms,
+    cohorts,
+    data,
+    deploy,
+    local,
+    models,
+    operators,
+    preparation,
+    problems,
+    protocol,
+)
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.experiments.comparing import Comparison, compare
 from fedloom.experiments.predicting import predict
@@ -41,6 +52,7 @@ __all__ = [
     "Sweep",
     "aggregators",
     "algorithms",
+    "cohorts",
     "compare",
     "compressors",
     "data",
@@ -48,11 +60,14 @@ __all__ = [
     "federate",
     "joint_predict",
     "load",
+    "local",
     "models",
+    "operators",
     "partition_plot",
     "predict",
     "preparation",
     "problems",
+    "protocol",
     "reference",
     "save_shares",
     "simulate",

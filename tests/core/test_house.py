@@ -4,12 +4,14 @@ import ast
 from pathlib import Path
 
 import fedloom as fl
+from fedloom import parameters
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.parameters import Rule
 
 PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
     "errors version versions files hints checksums cache draws pytrees parameters layout rows",
-    "protocol cohorts local objective saddle_objective party operators",
+    "protocol replies cohorts local objective saddle_objective party operators",
     "models problems",
     "directions data",
     "population",
@@ -53,6 +55,25 @@ def test_imports_point_downwards():
 def test_every_public_name_is_there_and_every_method_is_exported():
     assert all(hasattr(fl, name) for name in fl.__all__)
     assert all(getattr(fl.algorithms, e.name) is e.cls for e in CATALOGUE.values())
+
+
+def test_a_method_needs_nothing_but_the_door():
+    rooms = [fl.protocol, fl.cohorts, fl.local, fl.operators]
+    rooms += [getattr(fl.operators, name) for name in fl.operators.__all__]
+    for room in rooms:
+        assert room.__all__ and all(hasattr(room, name) for name in room.__all__)
+    rules = {name for name, value in vars(parameters).items() if isinstance(value, Rule)}
+    assert rules | {"param", "parametrised"} <= set(fl.protocol.__all__)
+    used = {
+        (node.module, name.name)
+        for path in (PACKAGE / "algorithms" / "averaging").glob("[!_]*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("fedloom.")
+        for name in node.names
+    }
+    doors = {"fedloom.protocol": fl.protocol, "fedloom.parameters": fl.protocol}
+    doors |= {"fedloom.cohorts": fl.cohorts, "fedloom.local": fl.local}
+    assert used and all(name in doors[module].__all__ for module, name in used)
 
 
 def test_no_file_outgrows_its_idea():
