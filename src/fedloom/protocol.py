@@ -22,10 +22,6 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
 from fedloom.errors import ProtocolError
 from fedloom.parameters import (
     Rule,
@@ -58,9 +54,9 @@ T = TypeVar("T")
 class Ask:
     """One exchange: the name of a client method, the message for it, and who gets it."""
 
-    message: Tree
-    to: Cohort
-    method: str = static()
+    message: Tree  # what every client of the cohort is sent
+    to: Cohort  # who is asked
+    method: str = static()  # the name of the client method
     when: Array | bool = True  # False: the exchange does not take place in this round
     occasion: str = static(default="")  # when that is, in words
 
@@ -89,7 +85,7 @@ def ask(
     return Ask(message, to, method.__name__, when, "" if when is True else occasion)
 
 
-Round = Generator[Ask, Replies, tuple[Any, Any]]
+Round = Generator[Ask, Replies, tuple[Any, Any]]  # what `round` and `opening` return
 
 
 class Algorithm:
@@ -213,13 +209,3 @@ def relay(
             request = steps.send(incoming(replies))
     except StopIteration as end:
         return end.value
-
-
-def payload_bytes(tree: Tree) -> int:
-    """How many bytes the arrays of a message take on the wire."""
-    leaves = jax.tree.leaves(tree)
-    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in map(_typed, leaves))
-
-
-def _typed(leaf: Any) -> Any:
-    return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)

@@ -23,8 +23,8 @@ Tree = Any
 class Metric(NamedTuple):
     """A number for each row, averaged over a client's rows, and which way it should go."""
 
-    of_rows: Callable[[Tree, Rows], Array]
-    larger_is_better: bool
+    of_rows: Callable[[Tree, Rows], Array]  # from (model, rows) to one number for each row
+    larger_is_better: bool  # whether the metric should grow, as accuracy; a loss should not
 
 
 class Problem:
@@ -33,16 +33,26 @@ class Problem:
     __parametrised__: ClassVar[bool] = True
     kind: ClassVar[str] = "smooth"  # algorithms that take this kind fit
     also: ClassVar[tuple[str, ...]] = ()  # and those of these kinds, which see a part of it
-    l2: float
-    regulariser: Regulariser
-    weights: str
+    l2: float  # weight of the smooth penalty (l2 / 2) |w|^2
+    regulariser: Regulariser  # g
+    weights: str  # how clients count: "equal", or by their number of rows, "size"
 
     def init(self, key: Array, spec: Spec) -> Tree:
-        """The arrays of a fresh model."""
+        """The arrays of a fresh model.
+
+        Args:
+            key: A random key.
+            spec: The shape of a row's features, the number of classes, and the dtype.
+        """
         raise NotImplementedError
 
     def losses(self, model: Tree, rows: Rows) -> Array:
-        """The loss of each row."""
+        """The loss of each row.
+
+        Args:
+            model: Arrays as `init` returns them.
+            rows: Features `rows.x` and labels `rows.y`, stacked along a first axis.
+        """
         raise NotImplementedError
 
     def predict(self, model: Tree, x: Array) -> Array:
@@ -73,7 +83,7 @@ class Problem:
         return self
 
     def layout(self, spec: Spec) -> Layout:
-        """How a vector folds into the arrays of a model."""
+        """How a vector is divided into the arrays of a model, for rows of this `spec`."""
         return layout_of(lambda: self.init(jax.random.key(0), spec))
 
     def groups(self, clients: Any) -> list[tuple["Problem", Sequence[int] | None]]:

@@ -13,7 +13,7 @@ import jax
 
 from fedloom import draws
 from fedloom.parameters import parametrised
-from fedloom.protocol import payload_bytes
+from fedloom.pytrees import payload_bytes
 
 Array = Any
 Message = Any
