@@ -16,7 +16,7 @@ import griffe
 from fedloom.parameters import Rule, parameters_of
 
 # The rooms of which something is in the reference; others need not be imported.
-ROOMS = {"protocol", "replies", "parameters", "cohorts", "local", "operators"}
+ROOMS = {"errors", "protocol", "replies", "parameters", "cohorts", "local", "operators"}
 ROOMS |= {"population", "objective", "saddle_objective", "party"}
 ROOMS |= {"problems", "models", "data", "deploy", "preparation", "measuring", "experiments"}
 
@@ -44,6 +44,9 @@ class Fields(griffe.Extension):
             elif isinstance(live, Rule):
                 member.value = None
                 describe(member, f"a rule for a field: {live.text}")
+            elif member.is_attribute and not member.docstring:
+                member.value = None
+                describe(member, comment(member))
 
 
 def document_fields(cls: griffe.Class, live: type) -> None:
@@ -61,13 +64,21 @@ def document_fields(cls: griffe.Class, live: type) -> None:
             if declared[name].default is not dataclasses.MISSING:
                 text += f"; by default {declared[name].default!r}"
             describe(attribute, text)
-        elif attribute.lines and "  # " in attribute.lines[-1]:
-            describe(attribute, attribute.lines[-1].partition("  # ")[2])
+        else:
+            describe(attribute, comment(attribute))
+
+
+def comment(attribute: Any) -> str:
+    """The comment behind a field; of one with several lines, behind the first or the last."""
+    behind = [line.partition("  # ")[2] for line in attribute.lines]
+    return (behind[0] or behind[-1]) if behind else ""
 
 
 def describe(attribute: Any, text: str) -> None:
     """Make a text a docstring."""
-    attribute.docstring = griffe.Docstring(text[0].upper() + text[1:] + ".", parent=attribute)
+    if text:
+        end = "" if text.endswith("?") else "."
+        attribute.docstring = griffe.Docstring(text[0].upper() + text[1:] + end, parent=attribute)
 
 
 def leave_out_overrides(cls: griffe.Class, live: type) -> None:

@@ -106,7 +106,7 @@ class Party:
 
     @property
     def size(self) -> int:
-        """One."""
+        """A party is alone in its group."""
         return 1
 
     def objective(self, index: Array | int) -> PartyObjective:

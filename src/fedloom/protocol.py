@@ -121,7 +121,7 @@ class Algorithm:
         return ()
 
     def opening(self, hub: Tree, fed: Any, key: Array, /) -> Round:
-        """Exchanges that a method needs once, before its first round."""
+        """Exchanges that a method needs once, before its first round; returns as `round` does."""
         return hub, ()
         yield  # makes this function a generator
 

@@ -137,7 +137,7 @@ class Bucket:
         return jax.lax.scan(add, nothing, jax.tree.map(jnp.asarray, self), unroll=_UNROLL)[0]
 
 
-Block = Dense | Sparse
+Block = Dense | Sparse  # what `block` returns
 
 
 def block(matrix: Any, dtype: str) -> Block:
