@@ -6,20 +6,27 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
+import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
+MADE = ("reproductions/index.md", "changelog.md")  # and pages of methods: docs/hooks/pages.py
 FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "name", ["index.md", "guide.md", "choosing.md", "metrics.md", "extending.md", "checking.md"]
+    "name",
+    [
+        *("index.md", "guide.md", "choosing.md", "metrics.md"),
+        *("writing-a-method.md", "checking.md", "extending.md"),
+    ],
 )
 def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -39,12 +46,22 @@ def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch):
         assert {"both.html", "runs/methods/report.html", "pictures", "loss.pdf"} <= made
 
 
+def test_writing_a_method_explains_every_name_that_it_uses():
+    text = (ROOT / "docs" / "writing-a-method.md").read_text()
+    code = "\n".join(code for language, _, code in FENCE.findall(text) if language[:2] == "py")
+    used = set(re.findall(r"\b(?:fl|fed|f|replies|result|comparison|search)\.\w[\w.]*\w", code))
+    table = text.partition("## Every name on this page")[2].partition("\n## ")[0]
+    explained = set(re.findall(r"`([^`]+)`", table))
+    known = {name for name in used if any(name.startswith(entry) for entry in explained)}
+    assert len(used) > 25 and used == known
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_between_files_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         target = unquote(urlsplit(link).path)
-        made = target.startswith("algorithms/") or target == "reproductions/index.md"
+        made = target.startswith(("algorithms/", "../algorithms/")) or target in MADE
         if target and not urlsplit(link).scheme and not made:
             assert (page.parent / target).exists(), f"{page.name}: {link}"
 
@@ -55,21 +72,34 @@ class Links(HTMLParser):
     def __init__(self, page):
         super().__init__()
         self.links, self.loads, self.names = [], [], set()
+        self.in_text, self.text_links = False, []  # those of the page itself, not of its frame
         self.feed(page.read_text())
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.names |= {attributes[key] for key in ("id", "name") if attributes.get(key)}
+        self.in_text = self.in_text or tag == "article"
         if tag == "a" and attributes.get("href"):
             self.links.append(attributes["href"])
+            self.text_links += [attributes["href"]] if self.in_text else []
         elif tag in ("script", "img", "link") and attributes.get("rel") != "canonical":
             self.loads += filter(None, [attributes.get("src"), attributes.get("href")])
+
+    def handle_endtag(self, tag):
+        self.in_text = self.in_text and tag != "article"
+
+
+def pages_at(page, links):
+    """The pages of the site that links of a page lead to."""
+    paths = {unquote(urlsplit(link).path) for link in links if not urlsplit(link).scheme}
+    return {(page.parent / path).resolve() for path in paths if path.endswith(".html")}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="mkdocs is not installed")
     pytest.importorskip("material", reason="mkdocs-material is not installed")
+    pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed")
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(out)]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -89,6 +119,32 @@ def test_the_table_of_needs_names_methods_of_every_family(site):
     linked = {Path(link).stem for link in Links(site / "choosing.html").links}
     families = {entry.family for key, entry in CATALOGUE.items() if key in linked}
     assert families == {entry.family for entry in CATALOGUE.values()}
+
+
+def test_every_page_is_in_the_navigation_and_within_reach_of_the_index(site):
+    pages = {page for page in site.rglob("*.html") if page.name != "404.html"}
+    index = site / "index.html"
+    assert pages_at(index, Links(index).links) | {index} >= pages
+    linked = pages_at(index, Links(index).text_links)
+    assert linked >= {page for page in site.glob("*.html") if page in pages} - {index}
+    found, reached = {index}, set()
+    while found - reached:
+        page = (found - reached).pop()
+        reached.add(page)
+        found |= pages_at(page, Links(page).text_links)
+    assert pages - reached == set()
+
+
+def test_the_reference_has_every_public_name(site):
+    for page in ("protocol", "cohorts", "local", "problems", "models", "data", "deploy"):
+        names = Links(site / "reference" / f"{page}.html").names
+        room = getattr(fl, page)
+        documented = {name.rpartition(".")[2] for name in names if name.startswith("fedloom.")}
+        assert set(room.__all__) <= documented, page
+    running = (site / "reference" / "running.html").read_text()
+    running += (site / "reference" / "result.html").read_text()
+    rooms = {name for name in fl.__all__ if isinstance(getattr(fl, name), ModuleType)}
+    assert all(f"fl.{name}" in running for name in set(fl.__all__) - rooms)
 
 
 def test_the_links_of_the_site_lead_somewhere_and_nothing_is_fetched(site):

@@ -27,6 +27,8 @@ FAMILIES = {
     family: list(entries)
     for family, entries in groupby(CATALOGUE.values(), lambda entry: entry.family)
 }
+REFERENCE = "running result protocol oracles cohorts local operators problems models data".split()
+REFERENCE += ["preparation", "deploy"]
 
 
 def on_config(config: Any) -> Any:
@@ -36,6 +38,7 @@ def on_config(config: Any) -> Any:
         {"Home": "index.md"},
         {"Guide": "guide.md"},
         {"Choosing a method": "choosing.md"},
+        {"Write a method": "writing-a-method.md"},
         {"Checking a method": "checking.md"},
         {
             "Methods": [
@@ -55,8 +58,10 @@ def on_config(config: Any) -> Any:
         *(
             {path.stem.capitalize(): path.name}
             for path in sorted((ROOT / "docs").glob("*.md"))
-            if path.stem not in ("index", "guide", "choosing", "checking", "verification")
+            if path.stem
+            not in ("index", "guide", "choosing", "writing-a-method", "checking", "verification")
         ),
+        {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in REFERENCE)]},
         {"Verification": ["verification.md", {"Mutation testing": "verification/mutation.md"}]},
         {"Changelog": "changelog.md"},
     ]

@@ -21,11 +21,15 @@ warn_of_wrong_versions()
 
 if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom import algorithms as algorithms
+    from fedloom import cohorts as cohorts
     from fedloom import data as data
     from fedloom import deploy as deploy
+    from fedloom import local as local
     from fedloom import models as models
+    from fedloom import operators as operators
     from fedloom import preparation as preparation
     from fedloom import problems as problems
+    from fedloom import protocol as protocol
     from fedloom import sklearn as sklearn
     from fedloom.checking.check import check as check
     from fedloom.errors import DivergedError as DivergedError
@@ -52,6 +56,7 @@ else:
         {
             "algorithms": (),
             "checking.check": ("check",),
+            "cohorts": (),
             "data": (),
             "deploy": (),
             "errors": ("DivergedError", "FedloomError"),
@@ -60,16 +65,19 @@ else:
             "experiments.sweeping": ("Sweep", "sweep"),
             "federation.people.federate": ("federate",),
             "loading": ("load",),
+            "local": (),
             "measuring.prediction": ("joint_predict", "save_shares"),
             "measuring.reference": ("reference",),
             "measuring.result": ("Result",),
             "models": (),
+            "operators": (),
             "operators.aggregators": (),
             "operators.compressors": (),
             "pictures.notebook": ("partition_plot",),
             "preparation": (),
             "problems": (),
             "problems.base": ("Metric",),
+            "protocol": (),
             "simulator.run": ("simulate",),
             "sklearn": (),
         },

@@ -1,7 +1,7 @@
-"""Who takes part: the sampling rules of federated methods, by name.
+"""Who takes part in an exchange: the ways in which federated methods choose clients.
 
-Each returns a `Cohort` of static size. The distinction between drawing with and without
-replacement is part of a method's correctness, so it is part of the name here.
+Each function returns a `Cohort` for `ask(..., to=cohort)`. Whether clients are drawn with or
+without replacement decides which mean of their replies is unbiased, so each way has its own name.
 """
 
 from typing import Any
@@ -16,19 +16,33 @@ from fedloom.parameters import at_least, param
 from fedloom.protocol import Cohort
 from fedloom.types import Array, Held
 
+__all__ = ["bernoulli", "by_weight", "cohort_param", "everyone", "uniform"]
+
 
 def cohort_param() -> Any:
-    """The field of a method for how many clients `uniform` draws."""
+    """Declare the field `cohort: int | None`: how many clients `uniform` draws; None: everyone."""
     return param(at_least(1).or_none("everyone"), "clients asked in a round", default=None)
 
 
 def everyone(n: int) -> Cohort:
-    """All clients, in order."""
+    """All clients, in their order.
+
+    Args:
+        n: How many there are, `fed.n`.
+    """
     return Cohort(np.arange(n, dtype=np.int32), np.ones(n, bool))
 
 
 def uniform(key: Array, n: int, size: int | None) -> Cohort:
-    """`size` of `n` clients, uniformly without replacement; None means everyone."""
+    """Draw clients uniformly without replacement: every set of `size` clients is equally likely.
+
+    `Replies.estimate` is unbiased over such a cohort.
+
+    Args:
+        key: The random key of the round.
+        n: How many clients there are, `fed.n`.
+        size: How many are drawn; None: everyone.
+    """
     if size is None or size == n:
         return everyone(n)
     if size > n:
@@ -40,10 +54,15 @@ def uniform(key: Array, n: int, size: int | None) -> Cohort:
 
 
 def by_weight(key: Array, weights: Held, size: int) -> Cohort:
-    """`size` independent draws with probabilities `weights`: with replacement, so repeats occur.
+    """Draw clients independently with replacement, each with a probability in proportion to weight.
 
-    The plain mean over such a cohort is unbiased for the weighted sum over all clients. Drawing
-    without replacement would not be.
+    Over such a cohort `Replies.mean` is unbiased for the weighted mean over all clients. A client
+    may be drawn twice, so this is for methods whose clients keep no state.
+
+    Args:
+        key: The random key of the round.
+        weights: One for each client, such as `fed.weights`; they need not sum to one.
+        size: How many draws.
     """
     weights = jnp.asarray(weights)
     ids = jax.random.choice(key, weights.shape[0], (size,), p=weights / weights.sum())
@@ -51,6 +70,12 @@ def by_weight(key: Array, weights: Held, size: int) -> Cohort:
 
 
 def bernoulli(key: Array, probabilities: Array | float, n: int) -> Cohort:
-    """Each client joins independently with its own probability; the cohort may be empty."""
+    """Let each client join independently, with a probability of its own; there may be none.
+
+    Args:
+        key: The random key of the round.
+        probabilities: One for each client, or one for all.
+        n: How many clients there are, `fed.n`.
+    """
     joins = jax.random.uniform(key, (n,)) < jnp.broadcast_to(probabilities, (n,))
     return Cohort(np.arange(n, dtype=np.int32), joins)

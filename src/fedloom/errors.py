@@ -59,4 +59,4 @@ class FederationError(FedloomError, RuntimeError):
 class DivergedError(FedloomError, ArithmeticError):
     """The iterates are no longer finite numbers; `result` holds the last good state."""
 
-    result: Any = None
+    result: Any = None  # a `Result` with status "diverged"

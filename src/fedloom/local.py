@@ -1,4 +1,4 @@
-"""What clients of many methods do alike: local steps."""
+"""Local steps: loops that the clients of many methods have in common."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,6 +10,9 @@ from fedloom import draws
 from fedloom.oracles import RowOracle, SmoothOracle
 from fedloom.parameters import Rule, at_least, param, positive
 from fedloom.types import Array, Scalar
+
+__all__ = ["accuracy_param", "projected_steps", "projected_steps_keeping", "proximal_point"]
+__all__ += ["repeat", "steps_of", "steps_rule"]
 
 State = TypeVar("State")
 
@@ -30,7 +33,7 @@ steps_rule = Rule(
 
 
 def accuracy_param() -> Any:
-    """The field for when `proximal_point` ends."""
+    """A field for the `accuracy` of `proximal_point`; None by default."""
     return param(
         positive.or_none("as many stochastic steps as stated"),
         "norm of the gradient at which the local solver ends, with full gradients",
@@ -39,7 +42,12 @@ def accuracy_param() -> Any:
 
 
 def steps_of(local_steps: int | str, f: RowOracle) -> Array | int:
-    """How many steps a client takes; an epoch is as many as pass over its rows once."""
+    """How many local steps a client takes; an epoch is as many as pass over its rows once.
+
+    Args:
+        local_steps: A number, or a text such as "5 epochs", as `steps_rule` allows.
+        f: The client's oracle, which knows how many batches its rows make.
+    """
     epochs = _epochs(local_steps)
     return int(local_steps) if epochs is None else epochs * f.batches
 
@@ -47,7 +55,14 @@ def steps_of(local_steps: int | str, f: RowOracle) -> Array | int:
 def repeat(
     step: Callable[[State, Array], State], start: State, key: Array, count: Array | int
 ) -> State:
-    """Apply `step(state, key)` `count` times, with a key of its own each time."""
+    """Apply `step(state, key)` again and again, with a new random key each time.
+
+    Args:
+        step: From a state (an array, or a tuple of arrays) and a key to the next state.
+        start: The first state.
+        key: From which the keys of the steps are made.
+        count: How many steps; from `steps_of` where clients may differ in this.
+    """
     if isinstance(count, int):
         keys = jax.random.split(key, count)
         return jax.lax.scan(lambda state, k: (step(state, k), None), start, keys)[0]
@@ -66,10 +81,17 @@ def proximal_point(
     steps: Array | int,
     accuracy: Scalar | None = None,
 ) -> Array:
-    """Nearly argmin_x f(x) + |x - centre|^2 / (2 step), by gradient steps from `start`.
+    """Approximate argmin_x f(x) + |x - centre|^2 / (2 step) by gradient steps.
 
-    Without an accuracy, `steps` stochastic gradient steps. With one, full gradient steps until the
-    gradient's norm is at most `accuracy`, and `steps` at the most.
+    Args:
+        f: The client's oracle.
+        centre: Where the quadratic term is zero.
+        step: How little that term counts.
+        start: The first x.
+        key: The random key of the exchange.
+        lr: The step size of the gradient steps.
+        steps: How many stochastic gradient steps; with an `accuracy`, how many full ones at most.
+        accuracy: Norm of the gradient at which full gradient steps end; None: stochastic steps.
     """
 
     def pull(x: Array) -> Array:
@@ -97,14 +119,33 @@ def proximal_point(
 def projected_steps(
     f: SmoothOracle, start: Array, key: Array, *, lr: Scalar, steps: Array | int
 ) -> Array:
-    """Stochastic gradient steps, each followed by the projection onto the problem's constraint."""
+    """Take stochastic gradient steps, each followed by the proximal map of the problem's g.
+
+    For a constraint that map is the projection onto it.
+
+    Args:
+        f: The client's oracle.
+        start: The first model.
+        key: The random key of the exchange.
+        lr: The step size.
+        steps: How many steps.
+    """
     return repeat(lambda w, k: f.prox(w - lr * f.grad(w, k), lr), start, key, steps)
 
 
 def projected_steps_keeping(
     f: SmoothOracle, start: Array, key: Array, *, lr: Scalar, steps: int, keep: Array
 ) -> tuple[Array, Array]:
-    """The same steps; returns the model after all of them, and the one after the first `keep`."""
+    """Take the steps of `projected_steps`; return the last model, and that after `keep` of them.
+
+    Args:
+        f: The client's oracle.
+        start: The first model.
+        key: The random key of the exchange.
+        lr: The step size.
+        steps: How many steps.
+        keep: After how many of them a model is kept as well; may be random.
+    """
 
     def step(state: tuple[Array, Array, Array], key: Array) -> tuple[Array, Array, Array]:
         w, kept, taken = state

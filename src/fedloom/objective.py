@@ -61,15 +61,25 @@ class Objective(Oracle):
     """The mean loss f_i over a client's rows, plus the smooth penalty of the problem."""
 
     def value(self, w: Array, key: Array) -> Array:
-        """A stochastic value: the loss on a batch."""
+        """The loss on a random batch.
+
+        Args:
+            w: The model.
+            key: By which the batch is drawn: the same key gives the same batch.
+        """
         return self._value(self.layout.unravel(w), self._batch(key))
 
     def grad(self, w: Array, key: Array) -> Array:
-        """A stochastic gradient: that of the loss on a batch."""
+        """The gradient of the loss on a random batch.
+
+        Args:
+            w: The model.
+            key: By which the batch is drawn: the same key gives the same batch.
+        """
         return self._grad(w, self._batch(key))
 
     def value_and_grad(self, w: Array, key: Array) -> tuple[Array, Array]:
-        """Value and gradient on the same batch."""
+        """The loss and its gradient on the same random batch."""
         value, grad = jax.value_and_grad(self._value)(self.layout.unravel(w), self._batch(key))
         return value, self.layout.ravel(grad)
 

@@ -23,13 +23,17 @@ T = TypeVar("T")
 class Rule(NamedTuple):
     """What values a parameter may take: a test, the words for it, an example, a JSON Schema."""
 
-    holds: Callable[[Any], bool]
-    text: str
-    example: object
-    schema: Mapping[str, Any] = types.MappingProxyType({})  # an empty one allows everything
+    holds: Callable[[Any], bool]  # whether a value is allowed
+    text: str  # the rule in words, as in "lr must be a number > 0"
+    example: object  # a value that is allowed, which error messages propose
+    schema: Mapping[str, Any] = types.MappingProxyType({})  # for editors; {}: anything
 
     def or_none(self, meaning: str) -> "Rule":
-        """The same rule, with None allowed as well."""
+        """The same rule, with None allowed as well.
+
+        Args:
+            meaning: What None stands for, such as "everyone".
+        """
         text = f"{self.text}, or none ({meaning})"
         return Rule(lambda v: v is None or self.holds(v), text, self.example, self.schema)
 
@@ -71,32 +75,40 @@ anything = Rule(lambda v: True, "anything", None)
 
 
 def at_least(low: int) -> Rule:
-    """Whole numbers from `low` on."""
+    """Whole numbers >= `low`."""
     schema = {"type": "integer", "minimum": low}
     holds = lambda v: _is_integer(v) and v >= low  # noqa: E731
     return Rule(holds, f"a whole number >= {low}", max(low, 10), schema)
 
 
 def between(low: float, high: float) -> Rule:
-    """Numbers strictly between `low` and `high`."""
+    """Numbers > `low` and < `high`."""
     text = f"a number between {low:g} and {high:g}"
     schema = {"type": "number", "exclusiveMinimum": low, "exclusiveMaximum": high}
     return Rule(lambda v: _is_number(v) and low < v < high, text, (low + high) / 2, schema)
 
 
 def one_of(*choices: str) -> Rule:
-    """One of a few names."""
+    """One of a few texts, such as `one_of("I", "II")`."""
     text = "one of " + ", ".join(map(repr, choices))
     return Rule(lambda v: v in choices, text, choices[0], {"enum": list(choices)})
 
 
 def instance_of(kind: type) -> Rule:
-    """An object of a class."""
+    """Objects of a class, such as `instance_of(fl.compressors.Compressor)`."""
     return Rule(lambda v: isinstance(v, kind), f"a {kind.__name__}", None)
 
 
 def param(rule: Rule, doc: str, *, default: Any = dataclasses.MISSING) -> Any:
-    """Declare a field of a parametrised class: its rule, what it means, and its default."""
+    """Declare a field of an algorithm, with the rule for its values and its meaning.
+
+    Write `lr: float = param(positive, "step size of the local steps")`.
+
+    Args:
+        rule: Which values are allowed.
+        doc: What the parameter means, for `fedloom explain` and the pages of the methods.
+        default: The value where none is given; without it a value must be given.
+    """
     metadata = {"rule": rule, "doc": doc}
     if default is dataclasses.MISSING:
         return dataclasses.field(metadata=metadata)
@@ -160,7 +172,11 @@ def _is_concrete(value: object) -> bool:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(param, dataclasses.field))
 def parametrised(cls: type[T]) -> type[T]:
-    """Make a class a frozen dataclass and a pytree whose float fields are leaves."""
+    """Make a class a frozen dataclass with checked fields, and a pytree.
+
+    Fields annotated `float`, or with another parametrised class, are leaves; the others are static.
+    For options that an algorithm takes as an object; the algorithm itself has `@algorithm`.
+    """
     own_post_init = cls.__dict__.get("__post_init__")
 
     def post_init(self: Any) -> None:

@@ -26,15 +26,19 @@ from fedloom.types import Array, Held, Scalar, abstract
 class Fed:
     """What the hub may know: how many clients there are, how they count, and the regulariser."""
 
-    problem: Problem
-    weights: Held  # (n,) the weights of the clients in the objective; they sum to one
-    n: int = static()
-    layout: Layout = static()
-    spec: Spec = static()
-    row: Rows | None = static(default=None)  # shapes and types of one; None where columns are held
+    problem: Problem  # what is optimised
+    weights: Held  # (n,): the weights of the clients in the objective; they sum to one
+    n: int = static()  # how many clients there are
+    layout: Layout = static()  # how a vector is divided into the arrays of a model
+    spec: Spec = static()  # the shape of a row's features, the number of classes, the dtype
+    row: Rows | None = static(default=None)  # shape and dtype of a row; None where columns are held
 
     def init_model(self, key: Array) -> Array:
-        """A fresh model, as a vector."""
+        """A fresh model, as a vector.
+
+        Args:
+            key: A random key.
+        """
         return self.layout.ravel(self.problem.init(key, self.spec))
 
     def init_dual(self, key: Array) -> Array:
@@ -42,11 +46,11 @@ class Fed:
         return self.layout.dual.ravel(self.problem.init_dual(key, self.spec))  # type: ignore[union-attr, attr-defined]
 
     def prox(self, v: Array, step: Scalar) -> Array:
-        """The proximal map of step * g."""
+        """The proximal map of step * g, with g the regulariser of the problem."""
         return prox(self.problem.regulariser, self.layout, v, step)
 
     def regularisation(self, w: Array) -> Array:
-        """The value g(w)."""
+        """The value g(w) of the regulariser."""
         return self.problem.regulariser.value(self.layout.unravel(w))
 
 
@@ -103,7 +107,7 @@ class Party:
 
     @property
     def size(self) -> int:
-        """A party is a group of its own."""
+        """A party is alone in its group."""
         return 1
 
     def objective(self, index: Array | int) -> PartyObjective:

@@ -12,72 +12,52 @@ The rules:
   `ask(..., when=coin)`; there is no `yield` inside `lax`.
 - A client method sees its state, its message, its oracle `f`, its key and the hyper-parameters.
   What `f` and `fed` have, for each kind of problem, is in `oracles.py`.
-- State is values: arrays, or named tuples of them. What the next round needs is in the state; what
-  is only for the eye goes into the second return value of the round.
-- Models are vectors in R^d. The problem knows how a vector folds into layers.
+- State is values: arrays, or named tuples of them. It holds all that the next round needs.
+  Diagnostics, which the next round does not need, are the second return value of the round.
+- Models are vectors in R^d. The problem knows how a vector is divided into layers.
 - A cohort may repeat a client only where clients keep no state.
 """
 
 import dataclasses
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
-
-import jax
-import jax.numpy as jnp
-import numpy as np
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from fedloom.errors import ProtocolError
 from fedloom.oracles import AnyFed, AnyOracle
-from fedloom.parameters import param, parametrised
+from fedloom.parameters import (
+    Rule,
+    anything,
+    at_least,
+    at_least_zero,
+    between,
+    flag,
+    fraction,
+    instance_of,
+    one_of,
+    param,
+    parametrised,
+    per_cent,
+    positive,
+)
 from fedloom.pytrees import pytree, static
-from fedloom.types import Array, Held, Tree
+from fedloom.replies import Cohort, Replies
+from fedloom.types import Array, Tree
+
+__all__ = ["Algorithm", "Ask", "Cohort", "Replies", "Round", "algorithm", "ask", "relay"]
+__all__ += ["Rule", "anything", "at_least", "at_least_zero", "between", "flag", "fraction"]
+__all__ += ["instance_of", "one_of", "param", "parametrised", "per_cent", "positive"]
 
 T = TypeVar("T")
-Reply = TypeVar("Reply")
-
-
-@pytree
-class Cohort:
-    """The clients that an exchange goes to; its size is static, its content need not be."""
-
-    ids: Held  # (m,) whom
-    present: Held  # (m,) False marks padding, or a client that dropped out
-    repeats: bool = static(default=False)  # may a client occur twice? then it must keep no state
-    uniform: bool = static(default=False)  # was every set of this size equally likely to be drawn?
-
-    def __len__(self) -> int:
-        return self.ids.shape[0]
-
-    def any(self) -> Array:
-        """Whether anybody is there. A round without anybody must leave the hub as it was."""
-        return jnp.asarray(self.present).any()
-
-    def scale(self, n: int) -> Array:
-        """What makes a sum over those who are there an estimate of that over all n; 0 for nobody.
-
-        It is unbiased where, given how many are there, every set of so many was equally likely.
-        """
-        there = jnp.asarray(self.present).sum()
-        return jnp.where(there > 0, n / jnp.maximum(there, 1), 0)
-
-    def messages(self) -> Array:
-        """How many clients are spoken to; one that occurs twice gets one message."""
-        present = jnp.asarray(self.present)
-        if not self.repeats:
-            return present.sum()
-        ids = jnp.where(present, self.ids, -1)
-        earlier = jnp.tril(ids[:, None] == ids[None, :], -1).any(1)
-        return (present & ~earlier).sum()
 
 
 @pytree
 class Ask:
     """One exchange: the name of a client method, the message for it, and who gets it."""
 
-    message: Tree
-    to: Cohort
-    method: str = static()
+    message: Tree  # what every client of the cohort is sent
+    to: Cohort  # who is asked
+    method: str = static()  # the name of the client method
     when: Array | bool = True  # False: the exchange does not take place in this round
     occasion: str = static(default="")  # when that is, in words
 
@@ -92,104 +72,50 @@ def ask(
 ) -> Ask:
     """Ask the clients of a cohort to run a method of the algorithm on a message.
 
-    Where `when` may be false, `occasion` says in words when the exchange takes place.
+    A round yields what this returns, `replies = yield ask(...)`, and is given the `Replies`.
+
+    Args:
+        method: The client method, such as `self.train`. It is sent as a name, never as code.
+        message: What every client of the cohort is sent: an array, or a named tuple of arrays.
+        to: Who is asked, from `fl.cohorts`.
+        when: Whether the exchange takes place in this round; may depend on arrays. Where it does
+            not, nobody is asked, and sums and means of the replies are zero.
+        occasion: Where `when` may be false: in words, when the exchange takes place. The pages of
+            the methods and `fedloom explain` show it.
     """
     return Ask(message, to, method.__name__, when, "" if when is True else occasion)
 
 
-@pytree
-class Replies(Generic[Reply]):
-    """What came back: values stacked on a leading axis, and which of them are there.
-
-    Every reduction weighs by what arrived, so an algorithm survives a lost client without a line
-    of its own. Where nothing arrived, sums and means are zero: aggregate changes, not models.
-    """
-
-    value: Reply
-    cohort: Cohort
-
-    def sum(self, weights: Held | None = None) -> Reply:
-        """The sum of the replies that arrived, each times its client's entry of `weights`."""
-        return self._combine(self._factors(weights))
-
-    def mean(self) -> Reply:
-        """The plain mean of the replies that arrived."""
-        return self.average(None)
-
-    def average(self, weights: Held | None) -> Reply:
-        """The mean of the replies that arrived, weighted by each client's entry of `weights`."""
-        factors = self._factors(weights)
-        total = factors.sum()
-        return self._combine(factors / jnp.where(total > 0, total, 1))
-
-    def estimate(self, weights: Held) -> Reply:
-        """An unbiased estimate of the mean over all clients, weighted by `weights`.
-
-        Each reply counts n / m times its client's weight, with m the number that arrived. `average`
-        divides by the weights that arrived instead: over a cohort that is the ratio of two random
-        numbers, whose mean is another; of a single client it forgets the weight altogether. Where
-        weights are alike, the two agree. The replies must be changes: weights of a cohort need not
-        sum to one.
-        """
-        if self.cohort.repeats:
-            raise ProtocolError(
-                "estimate is for cohorts in which every client is equally likely; this one was "
-                "drawn by weight, and its plain mean is unbiased. Use mean()."
-            )
-        total = jnp.asarray(weights).astype(float).sum()
-        factors = self._factors(weights) * self.cohort.scale(len(weights))
-        return self._combine(factors / total)
-
-    def map(self, function: Callable[[Any], Any]) -> "Replies":
-        """Each reply passed through a function."""
-        return Replies(jax.vmap(function)(self.value), self.cohort)
-
-    def scatter(self, n: int) -> Reply:
-        """One row for each of `n` clients, zero where no reply came from; repeats add up."""
-        slots = jnp.where(self.cohort.present, self.cohort.ids, n)
-        return jax.tree.map(
-            lambda v: jnp.zeros((n, *v.shape[1:]), v.dtype).at[slots].add(v, mode="drop"),
-            self.value,
-        )
-
-    def _factors(self, weights: Held | None) -> Array:
-        arrived = jnp.asarray(self.cohort.present).astype(float)
-        return arrived if weights is None else arrived * jnp.asarray(weights)[self.cohort.ids]
-
-    def _combine(self, factors: Array) -> Reply:
-        present = self.cohort.present
-        all_there = isinstance(present, np.ndarray) and present.all()
-
-        def over_clients(v: Array) -> Array:
-            if not all_there:
-                # What an absent slot holds may be anything, so it is cut out, not scaled.
-                v = jnp.where(jnp.reshape(present, (-1, *[1] * (v.ndim - 1))), v, 0)
-            return jnp.tensordot(factors.astype(v.dtype), v, 1)
-
-        return jax.tree.map(over_clients, self.value)
-
-
-Round = Generator[Ask, Replies, tuple[Any, Any]]
+Round = Generator[Ask, Replies, tuple[Any, Any]]  # what `round` and `opening` return
 
 
 class Algorithm:
     """Base of all algorithms: what an engine may call.
 
-    A method carries `@algorithm`, and has at least `init_hub` and `round`, beside the client
-    methods that its round asks for: `method(client, message, f, key)` returns the client's next
-    state and its reply. What several methods share may stand in a class between the two.
+    A method is a class with the decorator `@algorithm`. It has at least `init_hub` and `round`,
+    and the client methods that its round asks for: `method(client, message, f, key)` returns the
+    client's next state and its reply. Arguments are passed by position, so that an author may name
+    them as the paper does. They are, in all methods of the class:
+
+    - `hub`, `client`: the state of the hub, and of a client;
+    - `fed`: what the hub may know: `fed.n` clients with `fed.weights`, `fed.init_model(key)`,
+      `fed.prox(v, step)`;
+    - `f`: a client's own function, by `f.grad(w, key)`, `f.full_grad(w)` and other oracles;
+    - `key`: a random key of its own for this round, exchange and client.
+
+    What several methods have in common may be in a class between this one and theirs.
     """
 
     __parametrised__: ClassVar[bool] = True
     takes: ClassVar[str] = "smooth"  # the kind of problem that the method is for
     dual: ClassVar[str] = "shared"  # in a saddle problem, whose dual: "shared" or "separate"
-    takes_regulariser: ClassVar[bool] = False  # whether the method heeds the problem's g
+    takes_regulariser: ClassVar[bool] = False  # whether the method uses the regulariser g
     needs_everyone: ClassVar[bool] = False  # whether a round needs a reply of every client
-    takes_constraint: ClassVar[bool] = False  # whether it does where g is a constraint
+    takes_constraint: ClassVar[bool] = False  # whether it can use a g that is a constraint
     finite: ClassVar[bool] = True  # whether a message with NaN or infinity is refused on a network
 
     def init_hub(self, fed: AnyFed, key: Array, /) -> Tree:
-        """The hub's state before the first round."""
+        """The hub's state before the first round: an array, or a named tuple of arrays."""
         raise NotImplementedError
 
     def init_client(self, f: AnyOracle, key: Array, /) -> Tree:
@@ -197,16 +123,20 @@ class Algorithm:
         return ()
 
     def opening(self, hub: Tree, fed: AnyFed, key: Array, /) -> Round:
-        """Exchanges that a method needs once, before its first round."""
+        """Exchanges that a method needs once, before its first round; returns as `round` does."""
         return hub, ()
         yield  # makes this function a generator
 
     def round(self, hub: Tree, fed: AnyFed, key: Array, /) -> Round:
-        """One round; returns the hub's next state, and what is only for the eye."""
+        """One round: asks clients by `yield ask(...)`, and returns the hub's next state.
+
+        The second value that it returns are diagnostics: arrays that `Result.info` keeps at each
+        evaluation, or `()`.
+        """
         raise NotImplementedError
 
     def model(self, hub: Tree, fed: AnyFed, /) -> Array:
-        """The model that the hub hands out."""
+        """The model that the hub holds after a round, as a vector; by default `hub.model`."""
         return hub.model
 
     def other_models(self, hub: Tree, fed: AnyFed, /) -> dict[str, Array]:
@@ -217,13 +147,13 @@ class Algorithm:
         return {}
 
     def deployed(self, model: Array, client: Tree, f: AnyOracle, /) -> Array:
-        """The model that a client would use: the hub's, or its own. Metrics are taken on it."""
+        """The model that a client would use: by default the hub's. Metrics are taken on it."""
         return model
 
     def perform(
         self, method: str, client: Tree, message: Tree, f: AnyOracle, key: Array, /
     ) -> tuple[Tree, Tree]:
-        """Run a client method by its name, as an engine does."""
+        """Run a client method by its name, as an engine does; wrappers override this."""
         if method not in self.client_methods():
             known = ", ".join(self.client_methods())
             raise ProtocolError(
@@ -246,7 +176,11 @@ _HOOKS = frozenset(vars(Algorithm))
 
 @dataclass_transform(frozen_default=True, field_specifiers=(param, dataclasses.field))
 def algorithm(cls: type[T]) -> type[T]:
-    """Make a class an algorithm: a frozen dataclass and pytree whose float fields are leaves."""
+    """Make a class an algorithm: its fields become arguments, checked by their rules.
+
+    It becomes a frozen dataclass and a pytree. Fields annotated `float` are leaves: another value
+    needs no new compilation. All other fields are constants of the compiled program.
+    """
     if not inspect.isgeneratorfunction(vars(cls).get("round")):
         raise ProtocolError(
             f"{cls.__name__}.round must contain `yield ask(...)`: it asks no client anything. "
@@ -262,7 +196,13 @@ def relay(
 ) -> Round:
     """Pass a round's exchanges on, changing what goes out and what comes in.
 
-    This is all a wrapper needs: compression, clipping, noise and drop-outs work on any algorithm.
+    This is all that a wrapper needs: compression, clipping, noise and drop-outs work on any
+    algorithm. Write `return (yield from relay(self.inner.round(hub, fed, key), outgoing))`.
+
+    Args:
+        steps: The round, or the opening, of the algorithm inside.
+        outgoing: Applied to each `Ask` before it is sent.
+        incoming: Applied to the `Replies` before the algorithm inside sees them.
     """
     try:
         request = next(steps)
@@ -271,13 +211,3 @@ def relay(
             request = steps.send(incoming(replies))
     except StopIteration as end:
         return end.value
-
-
-def payload_bytes(tree: Tree) -> int:
-    """How many bytes the arrays of a message take on the wire."""
-    leaves = jax.tree.leaves(tree)
-    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in map(_typed, leaves))
-
-
-def _typed(leaf: Any) -> Any:
-    return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)

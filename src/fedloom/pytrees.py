@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import GetAttrKey
 
@@ -64,3 +65,13 @@ def register(cls: Any, leaves: Sequence[str]) -> None:
 def to_host(tree: Any) -> Any:
     """Device arrays as NumPy arrays."""
     return jax.tree.map(np.asarray, tree)
+
+
+def payload_bytes(tree: Any) -> int:
+    """How many bytes the arrays of a message take on the wire."""
+    leaves = jax.tree.leaves(tree)
+    return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in map(_typed, leaves))
+
+
+def _typed(leaf: Any) -> Any:
+    return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)

@@ -4,14 +4,16 @@ import ast
 from pathlib import Path
 
 import fedloom as fl
+from fedloom import parameters
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.parameters import Rule
 from fedloom.protocol import Algorithm
 
 PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
     "types errors version versions lazy files hints checksums cache draws pytrees parameters "
     "layout rows",
-    "protocol oracles cohorts local objective saddle_objective party operators",
+    "protocol replies oracles cohorts local objective saddle_objective party operators",
     "models problems",
     "directions data metrics",
     "population",
@@ -81,6 +83,25 @@ def test_no_two_classes_of_the_methods_have_one_name():
         if isinstance(node, ast.ClassDef)
     ]
     assert {name for name in names if names.count(name) > 1} == set()
+
+
+def test_a_method_needs_nothing_but_the_door():
+    rooms = [fl.protocol, fl.cohorts, fl.local, fl.operators]
+    rooms += [getattr(fl.operators, name) for name in fl.operators.__all__]
+    for room in rooms:
+        assert room.__all__ and all(hasattr(room, name) for name in room.__all__)
+    rules = {name for name, value in vars(parameters).items() if isinstance(value, Rule)}
+    assert rules | {"param", "parametrised"} <= set(fl.protocol.__all__)
+    used = {
+        (node.module, name.name)
+        for path in (PACKAGE / "algorithms" / "averaging").glob("[!_]*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("fedloom.")
+        for name in node.names
+    }
+    doors = {"fedloom.protocol": fl.protocol, "fedloom.parameters": fl.protocol}
+    doors |= {"fedloom.cohorts": fl.cohorts, "fedloom.local": fl.local}
+    assert used and all(name in doors[module].__all__ for module, name in used)
 
 
 def test_no_file_outgrows_its_idea():

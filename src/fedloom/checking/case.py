@@ -17,8 +17,8 @@ from fedloom.population import Federation, assemble
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
 from fedloom.simulator.run import simulate
+from fedloom.types import Tree
 
-Tree = Any
 PRECISION = "float64"  # rounding is then small beside any mistake
 
 

@@ -15,9 +15,8 @@ from fedloom.errors import FedloomError
 from fedloom.protocol import Algorithm
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Array, Tree
 
-Array = Any
-Tree = Any
 _PLAN = Plan(None, None)
 
 

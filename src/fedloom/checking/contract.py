@@ -17,8 +17,8 @@ from fedloom.errors import DivergedError
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.rounds import keys
+from fedloom.types import Tree
 
-Tree = Any
 _MANY = 100  # exchanges in a round
 
 

@@ -18,9 +18,7 @@ from fedloom.parameters import at_least, param, parametrised
 from fedloom.problems import AUC, L1, Logistic, Personal, Problem, Vertical
 from fedloom.protocol import Algorithm
 from fedloom.rows import Spec
-
-Array = Any
-Tree = Any
+from fedloom.types import Array, Held, Tree
 
 
 @parametrised
@@ -35,7 +33,7 @@ class Undrawn(Model):
         waves = lambda s: jnp.sin(jnp.arange(1.0, s.size + 1, dtype=s.dtype)).reshape(s.shape)  # noqa: E731
         return jax.tree.map(waves, shapes)
 
-    def apply(self, arrays: Tree, x: Array) -> Array:
+    def apply(self, arrays: Tree, x: Held) -> Array:
         """A perceptron's outputs."""
         return MLP((self.width,)).apply(arrays, x)
 

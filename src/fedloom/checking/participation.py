@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +13,8 @@ from fedloom.protocol import Ask, Replies, relay
 from fedloom.pytrees import to_host
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Array, Held, Tree
 
-Array = Any
-Tree = Any
 _PLAN = Plan(None, None)
 _NONSENSE = 7.0  # what the place of a reply that did not come may hold
 
@@ -62,7 +60,7 @@ def spares_the_absent(case: Case) -> str:
     return "without one client, and without all"
 
 
-def _spares(case: Case, play: Callable[[Array, Array], Tree], lost: np.ndarray) -> None:
+def _spares(case: Case, play: Callable[[Held, Array], Tree], lost: np.ndarray) -> None:
     hub, before, after, answered = to_host(play(lost, jnp.zeros(())))
     other = to_host(play(lost, jnp.full((), _NONSENSE)))[0]
     who = "everyone is lost" if lost.all() else "client 0 is lost"

@@ -15,8 +15,8 @@ from fedloom.protocol import Algorithm, Replies, Round, relay
 from fedloom.pytrees import to_host
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
+from fedloom.types import Tree
 
-Tree = Any
 _PLAN = Plan(None, None)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-Tree = Any
+from fedloom.types import Tree
 
 KEPT, BROKEN, INAPPLICABLE, UNCHECKED = "kept", "broken", "does not apply", "not checked"
 

@@ -23,4 +23,6 @@ _BUNDLED = tuple(
     for name, description in BUNDLED.items()
 )
 
-CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in (*TABLES, *IMAGES, *TEXTS, *_BUNDLED)}
+CATALOGUE: dict[str, Entry] = {  # the public datasets by the names that `load` takes
+    entry.name: entry for entry in (*TABLES, *IMAGES, *TEXTS, *_BUNDLED)
+}

@@ -14,11 +14,11 @@ from fedloom.rows import Rows
 class Clients:
     """The data of a federation, in flat arrays: client i holds `sizes[i]` rows in turn."""
 
-    train: Rows
-    sizes: np.ndarray
-    names: tuple[str, ...]
+    train: Rows  # the training rows of all clients, one client after the other
+    sizes: np.ndarray  # how many training rows each client has
+    names: tuple[str, ...]  # what the clients are called
     labels: np.ndarray | None = None  # what the classes 0, 1, ... are called; None: a regression
-    test: Rows | None = None
+    test: Rows | None = None  # the test rows, in the same order; None: there are none
     test_sizes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
     preparation: Any = None  # how raw tables became these rows, where they did
 
@@ -67,6 +67,11 @@ def from_arrays(
     """Clients from one (x, y) pair for each of them.
 
     Whole-number labels are classes; other labels make a regression.
+
+    Args:
+        parts: Features (rows, ...) and labels (rows,) of each client.
+        test: Test rows in the same form, one pair for each client.
+        names: What the clients are called; by default "client 0", "client 1", ...
     """
     if not parts:
         raise DataError(

@@ -37,7 +37,11 @@ def class_counts(clients: Clients) -> np.ndarray:
 
 
 def table(clients: Clients) -> "pl.DataFrame":
-    """One line a client: its name, its training and test rows, and its rows of each class."""
+    """A table with a row for each client: its name, numbers of training and test rows, and classes.
+
+    Args:
+        clients: Who holds what.
+    """
     import polars as pl
 
     return pl.DataFrame(columns(clients))
@@ -60,7 +64,12 @@ def columns(clients: Holders) -> dict[str, Any]:
 
 
 def picture(clients: Clients, path: Path | str) -> None:
-    """Draw one stacked bar of classes for each client, as PNG or SVG by the suffix."""
+    """Draw one stacked bar of classes for each client.
+
+    Args:
+        clients: Who holds what.
+        path: Of the picture; its suffix says whether it is PNG or SVG.
+    """
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
     if kind not in ("png", "svg"):

@@ -26,7 +26,7 @@ from fedloom.hints import closest
 from fedloom.parameters import between, check, parameters_of
 from fedloom.rows import Rows
 
-SCHEMES: dict[str, Any] = {
+SCHEMES: dict[str, Any] = {  # the ways to divide data, by the keys that `partition` takes
     scheme.key: scheme
     for scheme in (IID, ByLabel, Dirichlet, ByColumn, BySize, ByClient, OneClass, ByFeatures)
 }

@@ -14,6 +14,11 @@ def hold_out(clients: Holders, fraction: float, seed: int = 0) -> Holders:
 
     A client keeps at least one training row; one that has a single row holds out none. Parties of
     a vertical federation hold out the same people.
+
+    Args:
+        clients: Who holds what.
+        fraction: Of the training rows, between 0 and 1.
+        seed: Of the choice of rows.
     """
     if not 0 < fraction < 1:
         raise DataError(

@@ -35,15 +35,19 @@ _CODES, _CENTRES = "codes", "centres"
 
 @dataclasses.dataclass(frozen=True)
 class Deployed:
-    """A network with its arrays."""
+    """A network with its arrays: what a client would use after a run."""
 
-    model: Model
-    arrays: Tree
+    model: Model  # the network
+    arrays: Tree  # its weights
     features: tuple[int, ...]  # the shape of one row
     labels: tuple[str, ...]  # what the classes are called
 
     def predict(self, x: Any) -> np.ndarray:
-        """One score for each class, row by row."""
+        """The scores of rows: one for each class.
+
+        Args:
+            x: Rows of the shape `features`, stacked along a first axis.
+        """
         x = jnp.asarray(x)
         if x.shape[1:] != self.features:
             raise DataError(
@@ -119,7 +123,14 @@ def take(
 def take_all(
     algorithm: Algorithm, problem: Problem, clients: Clients, result: Result
 ) -> list[Deployed]:
-    """The models that all clients would use after a run, in the order of the clients."""
+    """The models that all clients would use after a run, in the order of the clients.
+
+    Args:
+        algorithm: The method that was run.
+        problem: The problem: `Personal` or `Supervised`.
+        clients: The clients of the run.
+        result: What came of it, fresh or loaded.
+    """
     everyone = range(len(clients))
     taken = _taken(algorithm, problem, clients, result, everyone)
     return [taken[client] for client in everyone]

@@ -22,9 +22,9 @@ class Sizes(NamedTuple):
     """What a model takes on disk, in bytes, without the header that names the arrays."""
 
     float32: int  # all arrays as 32-bit numbers
-    packed: int  # as they are kept
-    layers_float32: int  # the packed layers alone
-    layers_packed: int
+    packed: int  # all arrays as `save` writes them
+    layers_float32: int  # the layers that are packed, as 32-bit numbers
+    layers_packed: int  # the same layers as `save` writes them
 
     @property
     def ratio(self) -> float:

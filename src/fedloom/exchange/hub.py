@@ -16,8 +16,8 @@ from fedloom.errors import DivergedError, FederationError, NotFiniteError, WireE
 from fedloom.exchange import wire
 from fedloom.exchange.schema import Expected, Schema
 from fedloom.population import Fed
-from fedloom.protocol import Algorithm, Ask, Cohort, Replies, payload_bytes
-from fedloom.pytrees import pytree
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies
+from fedloom.pytrees import payload_bytes, pytree
 from fedloom.rounds import keys
 from fedloom.rounds.compiling import reproducible
 from fedloom.types import Array, Tree

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from fedloom.exchange.schema import exchanges
 from fedloom.population import Federation
-from fedloom.protocol import Algorithm, payload_bytes
+from fedloom.protocol import Algorithm
+from fedloom.pytrees import payload_bytes
 from fedloom.types import Tree
 
 

@@ -29,8 +29,8 @@ Watch = Callable[[str, int], Progress | bool | None]
 class Comparison(NamedTuple):
     """What came of each method, for each seed."""
 
-    results: dict[str, list[Result]]
-    metric: str
+    results: dict[str, list[Result]]  # by the method's name, one for each seed
+    metric: str  # what is compared
 
     @property
     def interrupted(self) -> bool:
@@ -38,7 +38,12 @@ class Comparison(NamedTuple):
         return any(run.status == "interrupted" for runs in self.results.values() for run in runs)
 
     def table(self, target: float | None = None) -> list[dict[str, Any]]:
-        """A row for each method: the metric's mean and spread, the cost, and when it got there."""
+        """A row for each method: the metric's mean and spread over seeds, bytes and seconds.
+
+        Args:
+            target: A value of the metric; rows then say after how many rounds and bytes it was
+                reached.
+        """
         return [
             _row(name, runs, self.metric, target) for name, runs in self.results.items() if runs
         ]
@@ -46,7 +51,14 @@ class Comparison(NamedTuple):
     def plot(
         self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
     ) -> Picture:
-        """Curves of metrics, by default the compared one, with the spread over seeds."""
+        """Draw curves of metrics with their spread over seeds.
+
+        Args:
+            metrics: Columns of the history; by default the one that is compared.
+            against: The horizontal axis: "round", "bytes", "bytes_up", "bytes_down" or "seconds".
+            log: Whether the vertical axis is logarithmic.
+            title: Above the picture.
+        """
         chosen = metrics or (self.metric,)
         return curves.draw(self.results, metrics=chosen, against=against, log=log, title=title)
 
@@ -79,11 +91,11 @@ def compare(
         seeds: Every method runs once for each of them.
         metric: What is compared; None: the first metric.
         out: A folder in which every run is kept; what is there already is not run again.
-        notes: What every kept result shall say about itself, beside what it says anyway.
-        watch: Called before each run, with the method's name and the seed; returns who shall be
-            told how the run goes on.
-        tracked: Called before each run likewise; what it returns is open during the run and is
-            given each row of its history.
+        notes: Entries that are added to `about` of every result that is kept.
+        watch: Called before each run with the method's name and the seed; returns what `simulate`
+            takes as `progress`.
+        tracked: Called before each run with the method's name and the seed; returns a context in
+            which the run goes on, and which is given each row of its history.
         options: As for `simulate`. Metrics of a known optimum are taken against `fl.reference`.
 
     A method that diverges is kept with what it reached. Ctrl-C returns what was done.

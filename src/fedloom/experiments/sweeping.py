@@ -31,10 +31,10 @@ _RUNGS = (4, 2, 1)  # successive halving looks after a quarter and after half of
 class Trial(NamedTuple):
     """A setting of a method."""
 
-    method: str
-    setting: Setting
-    algorithm: Algorithm
-    problem: Problem
+    method: str  # its name
+    setting: Setting  # the values of the fields that are searched
+    algorithm: Algorithm  # the method with these values
+    problem: Problem  # the problem with these values
 
     @property
     def label(self) -> str:
@@ -46,8 +46,8 @@ class Sweep(NamedTuple):
     """What was tried, and what was best for each method."""
 
     rows: list[dict[str, Any]]  # one for each setting: method, values, metric, spread, rounds
-    best: dict[str, Trial]
-    metric: str
+    best: dict[str, Trial]  # by the method's name
+    metric: str  # by which settings are judged
     larger_is_better: bool  # which way the metric should go
 
 

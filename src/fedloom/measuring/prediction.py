@@ -23,7 +23,12 @@ SHARE = "share.safetensors"  # a party's share of a model
 
 
 def save_shares(result: Result, folder: str | Path) -> None:
-    """Write every party's share of a vertical model to `folder`/PARTY/share.safetensors."""
+    """Write every party's share of a vertical model to `folder`/PARTY/share.safetensors.
+
+    Args:
+        result: Of a vertical run in the simulator, which has all shares.
+        folder: Under which each party has a folder of its own.
+    """
     if not isinstance(result.model, dict):
         raise DataError("save_shares needs the result of a vertical run: a share for each party.")
     for name, share in result.model.items():

@@ -43,8 +43,8 @@ class Reference:
     """A solution of the whole problem."""
 
     model: Tree  # arrays in the structure that the problem gives them
-    vector: np.ndarray
-    value: float  # of the objective
+    vector: np.ndarray  # the same as one vector
+    value: float  # the objective there
     residual: float  # |w - prox_g(w - grad)|, largest entry
     _comes_back: Callable[[], bool] = dataclasses.field(repr=False)
 

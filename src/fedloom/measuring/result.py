@@ -53,8 +53,8 @@ class Result:
     state: Any  # round, hub, clients: all that the next round needs
     rows: Sequence[dict[str, float]]  # one for each evaluation
     client_metrics: dict[str, np.ndarray]  # of the last evaluation, one value for each client
-    client_names: Sequence[str]
-    info: Sequence[Tree]  # the method's diagnostics, one for each evaluation
+    client_names: Sequence[str]  # what the clients are called, in their order
+    info: Sequence[Tree]  # diagnostics that the rounds return, one for each evaluation
     status: str  # "done", "interrupted", "diverged", or "unfinished" in a checkpoint
     about: dict[str, Any]  # method, problem, seed, ...: plain values for a reader
     holdings: dict[str, Any] = dataclasses.field(default_factory=dict)  # rows of each client
@@ -85,7 +85,14 @@ class Result:
     def plot(
         self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
     ) -> Picture:
-        """Curves of metrics, by default the main one, against "round", "bytes" or "seconds"."""
+        """Draw curves of metrics.
+
+        Args:
+            metrics: Columns of the history; by default the main metric.
+            against: The horizontal axis: "round", "bytes", "bytes_up", "bytes_down" or "seconds".
+            log: Whether the vertical axis is logarithmic.
+            title: Above the picture.
+        """
         chosen = metrics or tuple(labels.metrics(self.final)[:1])
         name = self.about["algorithm"].split("(")[0]
         return curves.draw({name: self}, metrics=chosen, against=against, log=log, title=title)
@@ -100,7 +107,11 @@ class Result:
         return notebook.html_table(notebook.metric_rows(self), notebook.caption(self))
 
     def save(self, path: str | Path) -> None:
-        """Write the result into a folder, whole or not at all; `fedloom.load` reads it again."""
+        """Write the result into a folder, whole or not at all; `fl.load` reads it again.
+
+        Args:
+            path: The folder. An older result in it is replaced.
+        """
         path = Path(path)
         if path.exists() and not (path / _ABOUT).exists():
             raise DataError(

@@ -5,11 +5,10 @@ row, `brier` and `log_loss` are numbers whose mean is the metric.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
-Array = Any
+Array = np.ndarray
 
 BINS = 15  # of the calibration error
 

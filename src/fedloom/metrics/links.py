@@ -9,13 +9,12 @@ A problem states it as its link (`Problem.link`):
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
 from fedloom.errors import ParameterError
 
-Array = Any
+Array = np.ndarray
 
 DECISIONS, RANKS, PROBABILITIES, VALUES = "decisions", "ranks", "probabilities", "values"
 GIVES: Mapping[str | None, tuple[str, ...]] = {

@@ -6,7 +6,7 @@ means over rows, `means`, which suffice where no scores may be seen; the others 
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from fedloom.metrics.links import (
 )
 from fedloom.problems.base import Metric, Problem
 
-Array = Any
+Array = np.ndarray
 RowNumbers = Callable[[Array, Array], np.ndarray]
 
 

@@ -4,11 +4,10 @@ Row by row, `absolute_error` and `squared_error` are numbers whose means make th
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
-Array = Any
+Array = np.ndarray
 
 _ROUNDING = 1e-9  # of means, relative: secure sums round more than double precision does
 

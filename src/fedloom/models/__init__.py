@@ -5,8 +5,7 @@ from fedloom.models.networks import CNN, MLP
 from fedloom.models.published import CNN1, CNN2, EmbeddingBag, ResNet
 from fedloom.models.recurrent import GRU
 
-# By the keys that settings files and packed models use.
-REGISTRY: dict[str, type[Model]] = {
+REGISTRY: dict[str, type[Model]] = {  # networks by the keys of settings files and packed models
     "mlp": MLP,
     "cnn": CNN,
     "cnn1": CNN1,

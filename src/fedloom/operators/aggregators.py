@@ -1,4 +1,4 @@
-"""Aggregators: what a hub may take in the place of a mean, if some of the replies may be lies.
+"""Aggregators: what a hub may compute in place of a mean where some replies may be malicious.
 
 `aggregator(values, weights, present)` takes replies as rows (m, d), a weight for each, and who is
 there; it returns one vector (d,). Weights need not sum to one. A reply is left out exactly, as if
@@ -47,12 +47,18 @@ _BELOW_HALF = Rule(
 
 
 class Aggregator:
-    """Base of the aggregators."""
+    """Base of the aggregators: a rule that makes one vector of the replies to an exchange."""
 
     __parametrised__: ClassVar[bool] = True
 
     def __call__(self, values: Array, weights: Array, present: Array) -> Array:
-        """The aggregate of the rows that are there."""
+        """The aggregate of the replies that arrived.
+
+        Args:
+            values: The replies as rows, (m, d).
+            weights: One for each reply, (m,).
+            present: Which of them arrived, (m,).
+        """
         self.check(len(values))
         there = jnp.asarray(present) & jnp.isfinite(values).all(1) & (jnp.asarray(weights) > 0)
         values = jnp.where(there[:, None], values, 0)
@@ -62,10 +68,20 @@ class Aggregator:
         return jnp.where(total > 0, out, 0)
 
     def check(self, replies: int) -> None:
-        """Raise ParameterError where the parameters do not fit the number of clients asked."""
+        """Raise ParameterError where the parameters do not fit the number of clients asked.
+
+        Args:
+            replies: How many clients are asked.
+        """
 
     def combine(self, values: Array, weights: Array, there: Array) -> Array:
-        """The rule itself; rows that are not there are zero and have weight zero."""
+        """The rule itself, which each aggregator defines.
+
+        Args:
+            values: The replies as rows, (m, d); zero where `there` is False.
+            weights: One for each reply, (m,); they sum to one, and are zero where `there` is False.
+            there: Which replies count, (m,).
+        """
         raise NotImplementedError
 
 
@@ -201,7 +217,7 @@ class CentredClipping(Aggregator):
 
 @parametrised
 class NormBound(Aggregator):
-    """The mean of the replies, each scaled down to a length."""
+    """The mean of the replies, of which those longer than `bound` are scaled down to it."""
 
     bound: float = param(positive, "the largest length of a reply")
 

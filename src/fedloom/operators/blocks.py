@@ -17,6 +17,8 @@ import numpy as np
 from fedloom.pytrees import pytree, static
 from fedloom.types import Array, Held
 
+__all__ = ["Block", "Dense", "Sparse", "block"]
+
 _CHUNK = 64  # entries of a column that are summed together
 _DENSE_FROM = 0.05  # share of nonzeros above which dense products are quicker
 _UNROLL = 8
@@ -24,22 +26,22 @@ _UNROLL = 8
 
 @pytree
 class Dense:
-    """A block with all its numbers."""
+    """A block that keeps all its numbers."""
 
     features: Held  # (d, s): one row for each feature
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and features."""
+        """The number of rows and of features, (s, d)."""
         return self.features.shape[1], self.features.shape[0]
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the numbers."""
+        """The dtype of the numbers."""
         return self.features.dtype
 
     def forward(self, x: Array) -> Array:
-        """The product A x, for a vector or the columns of a matrix."""
+        """The product A x, of a vector (d,) or of a matrix (d, k)."""
         return jnp.tensordot(jnp.asarray(self.features), x, (0, 0))
 
     def adjoint(self, y: Array) -> Array:
@@ -59,13 +61,13 @@ class Dense:
         return self.adjoint(self.matrix())
 
     def matrix(self) -> Array:
-        """The numbers, one row of the data after the other."""
+        """The block as a dense matrix (s, d)."""
         return jnp.asarray(self.features).T
 
 
 @pytree
 class Sparse:
-    """A block with its nonzeros only; a padding entry has the value 0."""
+    """A block that keeps its nonzeros only; a padding entry has the value 0."""
 
     buckets: tuple["Bucket", ...]  # of rows that are not empty, by their lengths
     row_order: Held  # (s,): where a row stands, after all empty ones, bucket by bucket
@@ -76,16 +78,16 @@ class Sparse:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and features."""
+        """The number of rows and of features, (s, d)."""
         return self.row_order.shape[0], self.width
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the numbers."""
+        """The dtype of the numbers."""
         return self.chunk_values.dtype
 
     def forward(self, x: Array) -> Array:
-        """The product A x, for a vector or the columns of a matrix."""
+        """The product A x, of a vector (d,) or of a matrix (d, k)."""
         sums = [bucket.forward(x) for bucket in self.buckets]
         empty = self.shape[0] - sum(map(len, sums))
         dtype = jnp.result_type(x, self.dtype)
@@ -113,7 +115,7 @@ class Sparse:
         return jax.lax.map(lambda unit: self.adjoint(self.forward(unit)), units)
 
     def matrix(self) -> Array:
-        """The numbers with all zeros: only for what needs them so, such as a network."""
+        """The block as a dense matrix (s, d), for what cannot do without, such as a network."""
         return self.forward(jnp.eye(self.width, dtype=self.dtype))
 
 
@@ -135,11 +137,16 @@ class Bucket:
         return jax.lax.scan(add, nothing, jax.tree.map(jnp.asarray, self), unroll=_UNROLL)[0]
 
 
-Block = Dense | Sparse
+Block = Dense | Sparse  # what `block` returns
 
 
 def block(matrix: Any, dtype: str) -> Block:
-    """Lay out an array or a scipy sparse array of shape (s, d) for both products."""
+    """Lay out a matrix for both products: `Dense`, or `Sparse` if most entries are zero.
+
+    Args:
+        matrix: An array or a scipy sparse array of shape (s, d).
+        dtype: Of the numbers, such as "float32".
+    """
     from scipy.sparse import csr_array, issparse
 
     rows, width = matrix.shape

@@ -21,18 +21,33 @@ from fedloom.layout import Layout
 from fedloom.operators.proximal import soft_threshold
 from fedloom.types import Array, Scalar
 
-FULL_PRECISION = 32
+__all__ = ["FULL_PRECISION", "Quantiser", "cell_sums", "cells", "distance", "first_centres", "hard"]
+__all__ += ["layers_to_quantise", "prox_centres", "prox_weights", "soft"]
+
+
+FULL_PRECISION = 32  # bits of a weight that is not quantised
 _FEW = 16  # up to so many centres, a comparison with each beats a search and a scatter
 
 
 def cells(x: Array, centres: Array) -> Array:
-    """Which centre is nearest to each number; of two alike, the lower one."""
+    """The number of the centre nearest to each entry; of two equally near, the lower one.
+
+    Args:
+        x: The numbers.
+        centres: Sorted, (levels,).
+    """
     method = "compare_all" if len(centres) <= _FEW else "scan_unrolled"
     return jnp.searchsorted((centres[1:] + centres[:-1]) / 2, x, method=method)
 
 
 def cell_sums(values: Array, cell: Array, levels: int) -> Array:
-    """The sum of the values of each cell."""
+    """The sum of the values of each cell, (levels,).
+
+    Args:
+        values: The numbers to add.
+        cell: The cell of each, from `cells`.
+        levels: How many cells there are.
+    """
     if levels > _FEW:
         return jax.ops.segment_sum(values, cell, levels)
     return jnp.stack([jnp.where(cell == k, values, 0).sum() for k in range(levels)])
@@ -40,7 +55,10 @@ def cell_sums(values: Array, cell: Array, levels: int) -> Array:
 
 @jax.custom_vjp
 def hard(x: Array, centres: Array) -> Array:
-    """Q_c(x). Its derivative is 0 by x; by a centre it is 1 at the numbers of its cell."""
+    """Q_c(x): each number replaced by its nearest centre.
+
+    The derivative by x is 0; by a centre it is 1 at the numbers of its cell.
+    """
     return centres[cells(x, centres)]
 
 
@@ -58,7 +76,7 @@ hard.defvjp(_hard_forward, _hard_backward)
 
 
 def soft(x: Array, centres: Array, sharpness: Scalar) -> Array:
-    """Q~_c(x), with slope P = `sharpness`."""
+    """Q~_c(x): a smooth form of `hard`, with slope P = `sharpness`."""
     out = jnp.broadcast_to(centres[0], x.shape)
     for low, high in itertools.pairwise(centres):
         out = out + (high - low) * jax.nn.sigmoid(sharpness * (x - (low + high) / 2))
@@ -66,12 +84,12 @@ def soft(x: Array, centres: Array, sharpness: Scalar) -> Array:
 
 
 def distance(x: Array, centres: Array) -> Array:
-    """R(x, c)."""
+    """R(x, c): half of the sum of distances to the nearest centres."""
     return 0.5 * jnp.abs(x - hard(x, centres)).sum()
 
 
 def prox_weights(x: Array, centres: Array, step: Array) -> Array:
-    """The proximal map of step * R(., c): every number moves step / 2 towards its centre."""
+    """The proximal map of step * R(., c): each number moves step / 2 towards its nearest centre."""
     nearest = hard(x, centres)
     return nearest + soft_threshold(x - nearest, step / 2)
 
@@ -93,7 +111,10 @@ def prox_centres(
 
 
 def first_centres(x: Array, levels: int) -> Array:
-    """Evenly from the smallest to the largest number; two: the means of either sign."""
+    """Centres to begin with: evenly spaced from the smallest to the largest number.
+
+    Two centres are the means of the negative and of the other numbers.
+    """
     if levels > 2:
         return jnp.linspace(x.min(), x.max(), levels, dtype=x.dtype)
     negative = x < 0
@@ -102,14 +123,14 @@ def first_centres(x: Array, levels: int) -> Array:
 
 
 class Quantiser(NamedTuple):
-    """The layers of a model that are quantised, each with as many centres of its own."""
+    """Which layers of a model are quantised, each with `levels` centres of its own."""
 
     layers: tuple[tuple[int, int], ...]  # where each begins and ends in the model's vector
     levels: int
     sharpness: Scalar | None = None  # of the soft quantiser; None: the hard one
 
     def apply(self, x: Array, centres: Array) -> Array:
-        """The quantised model; what is not quantised passes as it is."""
+        """The model with its layers quantised, softly or hard; other layers stay as they are."""
         sharpness = self.sharpness
         if sharpness is None:
             return self.hard(x, centres)
@@ -158,9 +179,13 @@ class Quantiser(NamedTuple):
 
 
 def layers_to_quantise(layout: Layout, keep: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Where the weight tensors of a model lie in its vector, but for those at the places `keep`.
+    """Where each weight tensor of a model begins and ends in its vector.
 
-    Tensors of one dimension, such as biases and scales of norms, are no weight tensors.
+    Tensors of one dimension, such as biases and scales of norms, are not counted.
+
+    Args:
+        layout: Of the model.
+        keep: The numbers of weight tensors to leave out, such as 0 and -1 for the first and last.
     """
     places, start = [], 0
     for shape in layout.shapes:

@@ -13,18 +13,31 @@ import jax.numpy as jnp
 from fedloom.operators.proximal import project_simplex
 from fedloom.types import Array
 
+__all__ = ["project_floored_simplex", "proximal_kl", "proximal_quadratic", "wright_omega"]
+
 _OMEGA_STEPS = 8  # Newton's method doubles its digits with each; from the start below 6 suffice
 _MOST_STEPS = 200
 
 
 def project_floored_simplex(v: Array, floor: Array | float) -> Array:
-    """Onto {u >= floor, sum u = 1}, for a floor below 1 / (number of entries)."""
+    """Project onto {u >= floor, sum u = 1}.
+
+    Args:
+        v: The point, a vector.
+        floor: The least value of an entry, below 1 / (number of entries).
+    """
     room = 1 - v.shape[0] * floor
     return floor + room * project_simplex((v - floor) / room)
 
 
 def proximal_quadratic(a: Array, strength: Array | float, prior: Array) -> Array:
-    """The proximal map of (strength / 2) |u - prior|^2 on the simplex."""
+    """The proximal map of (strength / 2) |u - prior|^2 on the simplex.
+
+    Args:
+        a: The point.
+        strength: How strongly weights are pulled towards the prior, >= 0.
+        prior: A point of the simplex.
+    """
     return project_simplex((a + strength * prior) / (1 + strength))
 
 
@@ -34,6 +47,11 @@ def proximal_kl(a: Array, strength: Array | float, prior: Array) -> Array:
     Where c is the strength, u_i solves  c log(u_i / q_i) + u_i = a_i - c - nu,  with the nu at
     which the entries sum to one. Their sum falls with nu and is convex in it, so that Newton's
     method from a nu at which it is too large climbs to the solution and never beyond.
+
+    Args:
+        a: The point.
+        strength: How strongly weights are pulled towards the prior, > 0.
+        prior: A point of the simplex with positive entries.
     """
     c = jnp.asarray(strength, a.dtype)
     level = a - c + c * jnp.log(prior)

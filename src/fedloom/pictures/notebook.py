@@ -15,7 +15,11 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def partition_plot(clients: Clients) -> Picture:
-    """Who holds what: a bar for each client, stacked by class."""
+    """Draw who holds what: a bar for each client, stacked by class.
+
+    Args:
+        clients: From `fl.data.partition` or `fl.data.from_arrays`.
+    """
     return Picture(holdings.draw(clients))
 
 

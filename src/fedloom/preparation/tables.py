@@ -31,11 +31,11 @@ class Reading:
 class SiteTable:
     """The table of one site; rows without a label have been set aside."""
 
-    name: str
+    name: str  # of the site
     source: str  # the file, for messages
-    train: "pl.DataFrame"
-    test: "pl.DataFrame"
-    unlabelled: int = 0
+    train: "pl.DataFrame"  # training rows
+    test: "pl.DataFrame"  # test rows, possibly none
+    unlabelled: int = 0  # how many rows had no label
 
     def features(self, reading: Reading) -> list[str]:
         """The columns to learn from."""

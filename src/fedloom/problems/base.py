@@ -37,16 +37,26 @@ class Problem:
     __parametrised__: ClassVar[bool] = True
     kind: ClassVar[str] = "smooth"  # algorithms that take this kind fit
     also: ClassVar[tuple[str, ...]] = ()  # and those of these kinds, which see a part of it
-    l2: float
-    regulariser: Regulariser
-    weights: str
+    l2: float  # weight of the smooth penalty (l2 / 2) |w|^2
+    regulariser: Regulariser  # g
+    weights: str  # how clients count: "equal", or by their number of rows, "size"
 
     def init(self, key: Array, spec: Spec) -> Tree:
-        """The arrays of a fresh model."""
+        """The arrays of a fresh model.
+
+        Args:
+            key: A random key.
+            spec: The shape of a row's features, the number of classes, and the dtype.
+        """
         raise NotImplementedError
 
     def losses(self, model: Tree, rows: Rows) -> Array:
-        """The loss of each row."""
+        """The loss of each row.
+
+        Args:
+            model: Arrays as `init` returns them.
+            rows: Features `rows.x` and labels `rows.y`, stacked along a first axis.
+        """
         raise NotImplementedError
 
     def predict(self, model: Tree, x: Held) -> Array:
@@ -86,7 +96,7 @@ class Problem:
         return self
 
     def layout(self, spec: Spec) -> Layout:
-        """How a vector folds into the arrays of a model."""
+        """How a vector is divided into the arrays of a model, for rows of this `spec`."""
         return layout_of(lambda: self.init(jax.random.key(0), spec))
 
     def groups(self, clients: Any) -> list[tuple["Problem", Sequence[int] | None]]:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.population import Federation, Group, Party
-from fedloom.protocol import Algorithm, Round, payload_bytes
+from fedloom.protocol import Algorithm, Round
+from fedloom.pytrees import payload_bytes
 from fedloom.rounds import keys
 from fedloom.rounds.mapping import Plan, answer, map_group
 from fedloom.types import Array, Held, Tree

@@ -13,7 +13,7 @@ import jax
 
 from fedloom import draws
 from fedloom.parameters import parametrised
-from fedloom.protocol import payload_bytes
+from fedloom.pytrees import payload_bytes
 from fedloom.types import Array, Held, Tree
 
 Message = Tree
@@ -21,59 +21,70 @@ Shaped = Held | jax.ShapeDtypeStruct  # what has a shape and a dtype
 
 
 class Compressor:
-    """Base of the compressors; vectors of any shape."""
+    """Base of the compressors, which take arrays of any shape."""
 
     __parametrised__: ClassVar[bool] = True
     shared: bool = False  # whether `restore` must be given the key of `compress`
     exact: ClassVar[bool] = False  # whether nothing is lost
 
     def compress(self, v: Array, key: Array) -> Message:
-        """The arrays that travel."""
+        """The arrays that are sent in place of `v`.
+
+        Args:
+            v: The array to send.
+            key: A random key; with `shared`, the receiver has the same.
+        """
         raise NotImplementedError
 
     def restore(self, message: Message, like: Shaped, key: Array | None = None) -> Array:
-        """The vector that the receiver reads, of the shape and dtype of `like`."""
+        """What the receiver makes of a message.
+
+        Args:
+            message: What `compress` returned.
+            like: An array, or a `jax.ShapeDtypeStruct`, of the shape and dtype that was sent.
+            key: The key of `compress`, where the compressor is `shared`.
+        """
         raise NotImplementedError
 
     def wire_bytes(self, like: Shaped) -> int:
-        """How many bytes a vector takes on the wire."""
+        """How many bytes are sent for an array of the shape and dtype of `like`."""
         return payload_bytes(jax.eval_shape(self.compress, like, draws.key(0)))
 
     def portion(self, like: Shaped) -> float:
-        """The bytes on the wire as a part of the vector's own, at most all of them."""
+        """The bytes that are sent, as a fraction of the array's own; at most 1."""
         return min(1.0, self.wire_bytes(like) / payload_bytes(like))
 
 
 class Unbiased(Compressor):
-    """E Q(v) = v."""
+    """Base of the unbiased compressors: E Q(v) = v."""
 
     def omega(self, like: Shaped) -> float:
-        """E|Q(v)|^2 <= omega |v|^2."""
+        """The omega with E|Q(v)|^2 <= omega |v|^2, for arrays of the shape of `like`."""
         raise NotImplementedError
 
 
 class Biased(Compressor):
-    """Closer to v than nothing, but not v on average: to be used with error feedback."""
+    """Base of the biased compressors, to be used with error feedback: E C(v) is not v."""
 
     def delta(self, like: Shaped) -> float:
-        """E|C(v) - v|^2 <= (1 - 1/delta) |v|^2."""
+        """The delta with E|C(v) - v|^2 <= (1 - 1/delta) |v|^2, for the shape of `like`."""
         raise NotImplementedError
 
 
 @parametrised
 class Identity(Unbiased):
-    """The vector as it is."""
+    """No compression: arrays are sent as they are."""
 
     exact: ClassVar[bool] = True
 
     def compress(self, v: Array, key: Array) -> Array:
-        """All of it."""
+        """The array itself."""
         return v
 
     def restore(self, message: Array, like: Shaped, key: Array | None = None) -> Array:
-        """All of it."""
+        """The array itself."""
         return message
 
     def omega(self, like: Shaped) -> float:
-        """One."""
+        """Nothing is lost, so omega is 1."""
         return 1.0

@@ -1,4 +1,4 @@
-"""Matrices by two thin factors."""
+"""A compressor that sends two thin factors of a matrix."""
 
 import math
 from typing import NamedTuple
@@ -44,7 +44,7 @@ class LowRank(Biased):
         return Factors(basis, matrix.T @ basis)
 
     def restore(self, message: Factors, like: Shaped, key: Array | None = None) -> Array:
-        """Their product."""
+        """The product of the two factors, as an array of the shape of `like`."""
         size = math.prod(like.shape)
         return (message.left @ message.right.T).reshape(-1)[:size].reshape(like.shape)
 

@@ -45,7 +45,7 @@ class RandomRounding(Unbiased):
         return (levels.astype(like.dtype) * (message.norm / self.levels)).reshape(like.shape)
 
     def omega(self, like: Shaped) -> float:
-        """1 + min(s / levels^2, sqrt(s) / levels)."""
+        """The bound of the paper, 1 + min(s / levels^2, sqrt(s) / levels) for s entries."""
         size = math.prod(like.shape)
         return 1 + min(size / self.levels**2, math.sqrt(size) / self.levels)
 
@@ -82,7 +82,7 @@ class Natural(Unbiased):
         return jnp.where(negative, -sizes, sizes).reshape(like.shape)
 
     def omega(self, like: Shaped) -> float:
-        """9 / 8."""
+        """Rounding to powers of two has omega = 9 / 8."""
         return 9 / 8
 
 

@@ -34,20 +34,20 @@ class RandK(Unbiased):
     shared: bool = param(flag, "whether both ends, and all senders, draw alike", default=True)
 
     def count(self, like: Shaped) -> int:
-        """The number K."""
+        """How many entries are kept, K."""
         return math.ceil(self.per_cent * math.prod(like.shape) / 100)
 
     def places(self, like: Shaped, key: Array) -> Array:
-        """Which entries a key stands for."""
+        """Which entries are kept, drawn with `key`."""
         return draws.distinct(key, draws.domain(math.prod(like.shape)), self.count(like))
 
     def compress(self, v: Array, key: Array) -> Array | Sample:
-        """K values; without a shared key also the seed of their places."""
+        """K values; without a shared key also the seed from which their places are drawn."""
         values = v.reshape(-1)[self.places(v, key)] * (v.size / self.count(v))
         return values if self.shared else Sample(values, jax.random.key_data(key))
 
     def restore(self, message: Array | Sample, like: Shaped, key: Array | None = None) -> Array:
-        """Zeros but at the places."""
+        """The kept values at their places, and zeros elsewhere."""
         values = message
         if isinstance(message, Sample):
             values, key = message.values, jax.random.wrap_key_data(message.seed, impl=draws.IMPL)
@@ -56,7 +56,7 @@ class RandK(Unbiased):
         return flat.at[self.places(like, key)].set(values).reshape(like.shape)
 
     def omega(self, like: Shaped) -> float:
-        """The factor s / K."""
+        """The number of entries over the number kept, s / K."""
         return math.prod(like.shape) / self.count(like)
 
 
@@ -74,22 +74,22 @@ class TopK(Biased):
     per_cent: int = param(PER_CENT, "how many entries in a hundred are kept")
 
     def count(self, like: Shaped) -> int:
-        """The number K."""
+        """How many entries are kept, K."""
         return math.ceil(self.per_cent * math.prod(like.shape) / 100)
 
     def compress(self, v: Array, key: Array) -> Entries:
-        """K values and where they stand."""
+        """K values and their places."""
         flat = v.reshape(-1)
         places = _largest(jnp.abs(flat), self.count(v))
         return Entries(flat[places], places)
 
     def restore(self, message: Entries, like: Shaped, key: Array | None = None) -> Array:
-        """Zeros but at the places."""
+        """The kept values at their places, and zeros elsewhere."""
         flat = jnp.zeros(math.prod(like.shape), like.dtype)
         return flat.at[message.places].set(message.values).reshape(like.shape)
 
     def delta(self, like: Shaped) -> float:
-        """The factor s / K."""
+        """The number of entries over the number kept, s / K."""
         return math.prod(like.shape) / self.count(like)
 
 
