@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom import local as local
     from fedloom import models as models
     from fedloom import operators as operators
+    from fedloom import oracles as oracles
     from fedloom import preparation as preparation
     from fedloom import problems as problems
     from fedloom import protocol as protocol
@@ -73,6 +74,7 @@ else:
             "operators": (),
             "operators.aggregators": (),
             "operators.compressors": (),
+            "oracles": (),
             "pictures.notebook": ("partition_plot",),
             "preparation": (),
             "problems": (),

@@ -22,6 +22,10 @@ from fedloom.operators.quantisers import Quantiser
 from fedloom.rows import Batch, Share, Spec
 from fedloom.types import Array, Held, Scalar
 
+__all__ = ["AnyFed", "AnyOracle", "ClassifierOracle", "ClientOracle", "FedView", "PartyOracle"]
+__all__ += ["PersonalOracle", "RowOracle", "SaddleFedView", "SaddleOracle", "ScaledLoss"]
+__all__ += ["ScoreLoss", "SmoothOracle", "StatedProblem", "StatedSaddle", "VerticalFedView"]
+
 # What the base of all methods is given. A subclass may only widen the parameters of its base, and
 # every method narrows these to the protocols of the kind of problem that it takes; so the base
 # leaves them open. Annotate a method of your own with a protocol below, not with these.

@@ -19,12 +19,12 @@ _PLAN = Plan(None, None)
 _NONSENSE = 7.0  # what the place of a reply that did not come may hold
 
 
-def _round_with_losses(case: Case) -> Callable[[Array, Array], Tree]:
+def _round_with_losses(case: Case) -> Callable[[Held, Array], Tree]:
     """One round as a function of who is lost, and of what stands in the places of the lost."""
     method, federation = case.method, case.federation()
     root = keys.root(3)
 
-    def play(lost: Array, nonsense: Array) -> Tree:
+    def play(lost: Held, nonsense: Array) -> Tree:
         hub, before, _ = program.opening(method, federation, root, _PLAN)
         answered = [jnp.zeros(len(case.trial.clients), bool)]
 
