@@ -15,7 +15,7 @@ import numpy as np
 
 from fedloom.data.clients import from_arrays
 from fedloom.exchange.in_process import InProcess
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.experiments.settings import parse
 from fedloom.federation.people import submission, trial
 from fedloom.federation.processes import processes_of
@@ -38,7 +38,7 @@ def main(exchanges: int = 2000) -> None:
             "run": {"rounds": exchanges, "batch_size": "full", "eval_every": exchanges // 4},
             "federation": {"sites": list(clients.names)},
         },
-        Place("benchmark", ""),
+        Location("benchmark", ""),
     )
     alone = work_alone(chosen, clients)
     with tempfile.TemporaryDirectory() as name:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import fedloom as fl
 from benchmarks.workloads import WORKLOADS, arrays
-from fedloom.simulator.many_runs import Job, simulate_many
-from fedloom.simulator.vmapped_runs import simulate_together
+from fedloom.simulator.many_runs import PlannedRun, simulate_many
+from fedloom.simulator.vmapped_runs import simulate_vmapped
 
 RATES, SEEDS, ROUNDS = (0.01, 0.03, 0.1, 0.3, 1.0), range(4), 100
 
@@ -34,9 +34,9 @@ def main() -> None:
     ways: dict[str, Callable[[], object]] = {
         "one after the other": one_after_the_other,
         "fl.sweep's choice": lambda: simulate_many(
-            [Job(algorithm, problem, seed) for algorithm, seed in runs], clients, **options
+            [PlannedRun(algorithm, problem, seed) for algorithm, seed in runs], clients, **options
         ),
-        "one vmapped program": lambda: simulate_together(runs, problem, clients, **options),
+        "one vmapped program": lambda: simulate_vmapped(runs, problem, clients, **options),
     }
     base = 0.0
     for name, way in ways.items():

@@ -27,7 +27,7 @@ from fedloom.data import from_parties
 from fedloom.population import assemble
 from fedloom.problems import Vertical
 from fedloom.rounds import keys, program
-from fedloom.simulator.devices import place, plan_for
+from fedloom.simulator.devices import plan_for, put_on_devices
 
 ITERATIONS = 100
 
@@ -79,7 +79,7 @@ def with_fedloom(parts: list, labels: np.ndarray):
     problem, method, root = Vertical(l2=1.0), EGVFL(step=1e-3), keys.root(0)
     federation = assemble(problem, from_parties(parts, labels), None, "float32")
     plan = plan_for(federation, 1)
-    federation = place(federation, plan)
+    federation = put_on_devices(federation, plan)
     hub, clients, _ = program.compiled(program.opening, True)(method, federation, root, plan=plan)
     rounds = program.compiled(program.rounds, True)
 

@@ -8,9 +8,8 @@ Annotate with these, and an editor completes `f.` and `fed.`:
     personal             PersonalOracle      FedView
     vertical             PartyOracle         VerticalFedView
 
-They are protocols, not base classes: a method says what it needs, and whatever has these members
-will do. The engines hand out `Objective`, `SaddleObjective`, `PersonalObjective`, `PartyObjective`,
-`Fed` and `LabelParty`.
+They are protocols: whatever has these members will do. The engines hand out `Objective`,
+`SaddleObjective`, `PersonalObjective`, `PartyObjective`, `Fed` and `LabelParty`.
 """
 
 from collections.abc import Sequence

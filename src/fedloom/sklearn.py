@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from fedloom.algorithms.catalogue import entry
 from fedloom.data.clients import Clients
 from fedloom.experiments import building
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.experiments.predicting import probabilities
 from fedloom.parameters import parameters_of
 from fedloom.problems import LeastSquares, Logistic, Multinomial, Problem
@@ -93,7 +93,7 @@ class _Federated(BaseEstimator):
         chosen = dict(self.parameters or {})
         if any(field.name == "lr" for field in parameters_of(cls)):
             chosen.setdefault("lr", _RATE)
-        return building.construct(cls, chosen, Place(type(self).__name__, "", ("parameters",)))
+        return building.construct(cls, chosen, Location(type(self).__name__, "", ("parameters",)))
 
     def _standard(self, x: np.ndarray) -> np.ndarray:
         return (x - self.mean_) / self.scale_

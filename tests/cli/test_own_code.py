@@ -11,7 +11,7 @@ from cli.own_code import METHOD, PARTS, announced
 from fedloom.cli.main import main
 from fedloom.errors import ParameterError, SettingsError
 from fedloom.experiments import building, registries, settings
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.experiments.schema import schema
 from fedloom.reports import reading
 
@@ -247,7 +247,7 @@ def test_python_that_reads_tables_loads_nothing_unless_it_says_so(home):
     tables = {"data": {"name": "iris"}, "problem": {"kind": "logistic"}}
     tables["algorithm"] = {"key": f"{home}/my_method.py:MyMethod", "lr": 0.1}
     with pytest.raises(SettingsError, match="must be fedloom's own here"):
-        settings.parse(tables, Place("here", ""))
+        settings.parse(tables, Location("here", ""))
 
 
 def test_a_class_that_nobody_else_can_find_has_no_key():

@@ -117,12 +117,12 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 
 
 def test_a_state_under_another_ones_name_is_lost_and_the_log_says_so(tmp_path, caplog):
-    shelf = Folder(tmp_path)
-    shelf.put((1, 0), ARRAYS)
-    shelf.put((2, 0), ARRAYS)
+    store = Folder(tmp_path)
+    store.put((1, 0), ARRAYS)
+    store.put((2, 0), ARRAYS)
     (tmp_path / "1-0.safetensors").rename(tmp_path / "3-0.safetensors")
     with caplog.at_level("WARNING", "fedloom"):
-        assert shelf.read(ARRAYS).keys() == {(2, 0)}
+        assert store.read(ARRAYS).keys() == {(2, 0)}
     assert "3-0.safetensors: is the state after [1, 0]" in caplog.text
 
 

@@ -14,7 +14,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 import fedloom as fl
 from fedloom.rounds import kept_programs as module
 from fedloom.rounds.kept_programs import kept_programs
-from fedloom.simulator.many_runs import Job, simulate_many
+from fedloom.simulator.many_runs import PlannedRun, simulate_many
 
 NAMES = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 
@@ -125,7 +125,9 @@ def test_runs_in_threads_leave_it_as_it_was(folder):
     clients = fl.data.from_arrays(
         [(np.eye(17), [0] * 16 + [1])] * 2
     )  # no other test has this shape
-    jobs = [Job(fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic(), seed) for seed in range(6)]
+    jobs = [
+        PlannedRun(fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic(), seed) for seed in range(6)
+    ]
     assert len(simulate_many(jobs, clients, rounds=2)) == 6
     assert settings() == before
     assert any(folder.iterdir())

@@ -9,8 +9,8 @@ import fedloom as fl
 from fedloom.data.clients import from_arrays
 from fedloom.data.validation import hold_out
 from fedloom.errors import DataError
-from fedloom.simulator.many_runs import Job, simulate_many
-from fedloom.simulator.vmapped_runs import simulate_together
+from fedloom.simulator.many_runs import PlannedRun, simulate_many
+from fedloom.simulator.vmapped_runs import simulate_vmapped
 
 OPTIONS = {"rounds": 6, "batch_size": 4, "eval_every": 3, "precision": "float64"}
 PROBLEM = fl.problems.LeastSquares(l2=0.1)
@@ -32,7 +32,7 @@ RUNS = [(fl.algorithms.Scaffold(lr=lr, cohort=2), seed) for lr in (0.05, 0.2) fo
 def test_side_by_side_each_run_has_the_bits_it_has_alone(clients):
     heard = []
     results = simulate_many(
-        [Job(a, PROBLEM, seed) for a, seed in RUNS],
+        [PlannedRun(a, PROBLEM, seed) for a, seed in RUNS],
         clients,
         finished=lambda i, result: heard.append(i),
         **OPTIONS,
@@ -45,7 +45,7 @@ def test_side_by_side_each_run_has_the_bits_it_has_alone(clients):
 
 
 def test_as_one_program_each_run_is_what_it_is_alone(clients):
-    for run, result in zip(RUNS, simulate_together(RUNS, PROBLEM, clients, **OPTIONS), strict=True):
+    for run, result in zip(RUNS, simulate_vmapped(RUNS, PROBLEM, clients, **OPTIONS), strict=True):
         expected = alone(*run, clients)
         np.testing.assert_allclose(result.state.hub.model, expected.state.hub.model, rtol=1e-12)
         assert [row["round"] for row in result.rows] == [0, 3, 6]
@@ -57,8 +57,8 @@ def test_as_one_program_each_run_is_what_it_is_alone(clients):
 def test_a_run_that_diverges_does_not_disturb_the_others(clients):
     wild = [(fl.algorithms.FedAvg(lr=lr), 0) for lr in (0.1, 1e200)]
     for results in (
-        simulate_together(wild, PROBLEM, clients, **OPTIONS),
-        simulate_many([Job(a, PROBLEM, seed) for a, seed in wild], clients, **OPTIONS),
+        simulate_vmapped(wild, PROBLEM, clients, **OPTIONS),
+        simulate_many([PlannedRun(a, PROBLEM, seed) for a, seed in wild], clients, **OPTIONS),
     ):
         assert [result.status for result in results] == ["done", "diverged"]
         assert results[0].final["loss"] == pytest.approx(alone(*wild[0], clients).final["loss"])
@@ -73,7 +73,7 @@ def test_ctrl_c_ends_all_runs_and_not_just_one(clients):
     heard = []
     with pytest.raises(KeyboardInterrupt):
         simulate_many(
-            [Job(a, PROBLEM, seed) for a, seed in RUNS],
+            [PlannedRun(a, PROBLEM, seed) for a, seed in RUNS],
             clients,
             finished=lambda i, result: heard.append(i),
             on_evaluation=press,

@@ -11,11 +11,11 @@ from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.wrappers.aggregated import Aggregated, totals_of
 from fedloom.data.clients import from_arrays
 from fedloom.errors import DivergedError, ParameterError, ProtocolError, SettingsError
+from fedloom.exchange.expected import expected_exchanges
 from fedloom.exchange.in_process import InProcess
-from fedloom.exchange.schema import schema
 from fedloom.exchange.secure.sums import sums_of
 from fedloom.experiments import settings
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.operators.aggregators import (
     CentredClipping,
     GeometricMedian,
@@ -226,7 +226,7 @@ def test_every_method_is_taken_or_refused_by_name(family, double):
         whole = assemble(tried.problem, tried.clients, BATCH, "float64")
 
         def said(entry=entry, whole=whole):
-            return schema(Robust(entry.example(), Median()), whole)
+            return expected_exchanges(Robust(entry.example(), Median()), whole)
 
         if family == "vertical":
             with pytest.raises(ParameterError, match=f"{entry.name} is a vertical one"):
@@ -269,6 +269,6 @@ def test_secure_sums_and_robust_means_exclude_each_other():
         "federation": {"secure_aggregation": True},
     }
     with pytest.raises(SettingsError, match=r"federation\.secure_aggregation: robust aggregation"):
-        settings.parse(tables, Place("s.toml", ""))
+        settings.parse(tables, Location("s.toml", ""))
     tables["federation"]["secure_aggregation"] = False
-    assert settings.parse(tables, Place("s.toml", "")).algorithm.aggregator.share == 0.3
+    assert settings.parse(tables, Location("s.toml", "")).algorithm.aggregator.share == 0.3

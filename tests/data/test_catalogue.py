@@ -11,7 +11,7 @@ import pytest
 from data.messages import raises
 from data.test_leaf import shard
 from fedloom.data import CATALOGUE, load
-from fedloom.data.entries import Copy, Entry
+from fedloom.data.entries import Copy, DatasetEntry
 from fedloom.data.fetch import File, locate
 from fedloom.data.libsvm import read_libsvm
 from fedloom.errors import DataError, MissingDataError, ParameterError
@@ -129,7 +129,7 @@ def test_nothing_is_downloaded_without_a_checksum_or_an_address(folders, monkeyp
 def toy(folders, **fields):
     full = Copy((published(folders, **fields),), read_libsvm, "toy")
     part = Copy((File("toy/part"),), read_libsvm, "toy (a part)")
-    return Entry("toy", "two rows", "none", "nowhere", (full, part))
+    return DatasetEntry("toy", "two rows", "none", "nowhere", (full, part))
 
 
 def test_stand_in_is_used_and_named_where_the_full_set_is_absent(folders):
@@ -147,7 +147,9 @@ def test_files_that_are_lacking_are_fetched_one_by_one(folders):
     own = folders / "own" / "toy" / "first"
     own.write_bytes(ROWS)
     files = (File("toy/first"), published(folders))
-    entry = Entry("two", "files", "none", "nowhere", (Copy(files, lambda *paths: list(paths)),))
+    entry = DatasetEntry(
+        "two", "files", "none", "nowhere", (Copy(files, lambda *paths: list(paths)),)
+    )
     assert entry.open() == [own, folders / "cache" / "data" / "toy" / "rows.bz2"]
 
 

@@ -11,7 +11,7 @@ from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data.clients import from_arrays
 from fedloom.errors import FederationError
 from fedloom.experiments import building, registries
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.experiments.settings import parse
 from fedloom.federation.job import job_of
 from fedloom.federation.people import trial
@@ -19,7 +19,7 @@ from fedloom.federation.policy_file import policy_text, set_data
 from fedloom.federation.server.assembly import Assembly
 from fedloom.federation.server.conductor import Conductor
 from fedloom.federation.server.sites import SiteError
-from fedloom.federation.site.service import Desk
+from fedloom.federation.site.service import SiteService
 
 NAMES = ("berlin", "lyon", "torino")
 MORE = (*NAMES, "utrecht", "wien")
@@ -72,7 +72,7 @@ def settings(**changes):
     for name, table in changes.items():
         whole = name in ("algorithm", "wrapper")
         tables[name] = table if whole else {**tables[name], **table}
-    return parse(tables, Place("test", ""))
+    return parse(tables, Location("test", ""))
 
 
 PROBLEMS = {
@@ -114,24 +114,24 @@ def policies(folder: Path, held, **policy) -> list[Path]:
 
 
 class Wire:
-    """Calls to one desk; a test may cut the line, or restart the site behind it."""
+    """Calls to one service; a test may cut the line, or restart the site behind it."""
 
     def __init__(self, kit: Path):
         self.kit = kit
-        self.desk = Desk(kit)
+        self.service = SiteService(kit)
         self.cut = False
         self.before = lambda verb, facts: None  # a test's own interference
         self.after = lambda verb, facts: None
 
     def restart(self):
-        self.desk = Desk(self.kit)
+        self.service = SiteService(self.kit)
 
     def __call__(self, verb, facts, body, seconds):
         self.before(verb, facts)
         if self.cut:
             raise SiteError("TimeoutError", "no answer")
         try:
-            answer = self.desk.call(verb, facts, body)
+            answer = self.service.call(verb, facts, body)
         except Exception as error:
             raise SiteError(type(error).__name__, str(error)) from error
         self.after(verb, facts)
@@ -147,13 +147,13 @@ def refused(conductor, complaint):
 
 def lying(line, verb, change):
     """The site behind a line says something else, in its answers to a verb."""
-    answer = line.desk.call
+    answer = line.service.call
 
     def call(asked, facts, body):
         text, data = answer(asked, facts, body)
         return (change(text), data) if asked == verb else (text, data)
 
-    line.desk.call = call
+    line.service.call = call
 
 
 def hello(conductor, name):

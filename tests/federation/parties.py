@@ -5,7 +5,7 @@ import polars as pl
 
 from federation.authority import certify
 from federation.harness import Wire, restarted
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.experiments.settings import parse
 from fedloom.federation.job import job_of
 from fedloom.federation.policy_file import policy_text, set_data, set_policy
@@ -54,7 +54,7 @@ def settings(**changes):
     }
     for name, table in changes.items():
         tables[name] = {**tables[name], **table} if name != "algorithm" else table
-    return parse(tables, Place("test", ""))
+    return parse(tables, Location("test", ""))
 
 
 def together(files, chosen):

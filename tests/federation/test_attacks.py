@@ -10,7 +10,7 @@ from federation.harness import federation, refused, settings
 from fedloom.errors import FederationError, RefusedError
 from fedloom.federation.job import job_of
 from fedloom.federation.server.conductor import Conductor
-from fedloom.federation.site.service import Desk
+from fedloom.federation.site.service import SiteService
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 NOISY = {"clip": 0.1, "noise": 1.0}
@@ -20,14 +20,14 @@ def overheard(folder, chosen, **policy):
     """A run, with every call that berlin has answered, and the answers."""
     conductor, wires = federation(folder, chosen, **policy)
     calls = []
-    line, answer = wires["berlin"], wires["berlin"].desk.call
+    line, answer = wires["berlin"], wires["berlin"].service.call
 
     def listening(verb, facts, body):
         given = answer(verb, facts, body)
         calls.append((verb, facts, body, given))
         return given
 
-    line.desk.call = listening
+    line.service.call = listening
     return conductor, line, calls
 
 
@@ -42,11 +42,11 @@ def noisy(tmp_path_factory):
 
 def resumed(kit, calls):
     """The site after a restart, told of the same run again."""
-    desk = Desk(kit)
+    service = SiteService(kit)
     for verb, facts, body, _ in calls:
         if verb in ("hello", "begin"):
-            desk.call(verb, facts, body)
-    return desk
+            service.call(verb, facts, body)
+    return service
 
 
 def of(calls, verb, round):
@@ -74,14 +74,14 @@ def test_only_the_server_may_ask(caller, answered, tmp_path, monkeypatch):
 
 def test_a_second_hello_changes_nothing(noisy):
     kit, calls = noisy
-    desk = resumed(kit, calls)
+    service = resumed(kit, calls)
     _, facts, body, given = calls[0]
-    assert desk.call("hello", facts, body) == given
+    assert service.call("hello", facts, body) == given
     other = json.loads(facts)
     other["tables"]["data"]["label"] = "x0"
     with pytest.raises(RefusedError, match="has heard of a run already"):
-        desk.call("hello", json.dumps(other), body)
-    assert desk.call(*of(calls, "letter", 2)[:3]) == of(calls, "letter", 2)[3]
+        service.call("hello", json.dumps(other), body)
+    assert service.call(*of(calls, "letter", 2)[:3]) == of(calls, "letter", 2)[3]
 
 
 def test_the_same_letter_gets_the_same_reply_after_a_restart_too(noisy):
@@ -93,14 +93,14 @@ def test_the_same_letter_gets_the_same_reply_after_a_restart_too(noisy):
 
 def test_another_letter_for_an_exchange_that_was_answered_is_refused(noisy):
     kit, calls = noisy
-    desk = resumed(kit, calls)
+    service = resumed(kit, calls)
     verb, facts, body, _ = of(calls, "letter", 2)
     other = body[:-4] + np.float32(7).tobytes()
     with pytest.raises(RefusedError, match="asked otherwise before"):
-        desk.call(verb, facts, other)
+        service.call(verb, facts, other)
     again = json.dumps(json.loads(facts) | {"cohort": 2})
     with pytest.raises(RefusedError, match="asked otherwise before"):
-        desk.call(verb, again, body)
+        service.call(verb, again, body)
 
 
 def test_a_private_method_answers_an_exchange_once(tmp_path):
@@ -109,22 +109,22 @@ def test_a_private_method_answers_an_exchange_once(tmp_path):
     conductor, line, calls = overheard(tmp_path, chosen)
     conductor.run()
     verb, facts, body, given = of(calls, "letter", 1)
-    assert line.desk.call(verb, facts, body) == given
+    assert line.service.call(verb, facts, body) == given
     with pytest.raises(RefusedError, match="asked otherwise before"):
-        line.desk.call(verb, facts, body[:-4] + np.float32(7).tobytes())
+        line.service.call(verb, facts, body[:-4] + np.float32(7).tobytes())
 
 
 def test_metrics_are_taken_in_the_rounds_of_the_settings_and_once(noisy):
     kit, calls = noisy
-    desk = resumed(kit, calls)
+    service = resumed(kit, calls)
     verb, facts, body, given = of(calls, "measure", 2)
-    assert desk.call(verb, facts, body) == given
+    assert service.call(verb, facts, body) == given
     with pytest.raises(RefusedError, match="asked otherwise before"):  # finite differences
-        desk.call(verb, facts, body[:-4] + np.float32(1e-3).tobytes())
+        service.call(verb, facts, body[:-4] + np.float32(1e-3).tobytes())
     for round in (3, -1, 0.5, None, "2"):
         wrong = json.dumps(json.loads(facts) | {"round": round})
         with pytest.raises(RefusedError, match="metrics are taken every 1 rounds up to round 2"):
-            desk.call(verb, wrong, body)
+            service.call(verb, wrong, body)
 
 
 def test_where_the_owner_forbids_metrics_the_run_goes_on_and_none_can_be_had(tmp_path):
@@ -136,14 +136,14 @@ def test_where_the_owner_forbids_metrics_the_run_goes_on_and_none_can_be_had(tmp
     assert result.status == "done" and "loss" not in result.final
     verb, facts = next(call for call in asked if call[0] == "measure")
     with pytest.raises(RefusedError, match="lets no metrics leave"):
-        wires["berlin"].desk.call(verb, facts, b"")
+        wires["berlin"].service.call(verb, facts, b"")
 
 
 def test_metrics_that_the_settings_do_not_name_cannot_be_had(tmp_path):
     run = {"rounds": 1, "eval_every": 1, "metrics": ["accuracy"]}
     _, wires = federation(tmp_path, settings(algorithm=FEDAVG, run=run))
     line, told = wires["berlin"], []
-    answer = line.desk.call
+    answer = line.service.call
 
     def greedy(verb, facts, body):
         if verb == "measure":
@@ -153,17 +153,17 @@ def test_metrics_that_the_settings_do_not_name_cannot_be_had(tmp_path):
             told.append(json.loads(given[0]))
         return given
 
-    line.desk.call = greedy
+    line.service.call = greedy
     Conductor(job_of(settings(algorithm=FEDAVG, run=run), "a-run"), wires, tmp_path / "s").run()
     assert told and all(set(facts) == {"accuracy", "scored"} for facts in told)
 
 
 def test_rounds_long_gone_are_not_answered_again(noisy):
     kit, calls = noisy
-    desk = resumed(kit, calls)
+    service = resumed(kit, calls)
     verb, facts, body, _ = of(calls, "measure", 0)
     with pytest.raises(RefusedError, match="round 0 is asked for too late"):
-        desk.call(verb, facts, body)
+        service.call(verb, facts, body)
 
 
 def test_metrics_leave_as_coarse_as_the_owner_says(tmp_path):
@@ -216,14 +216,14 @@ def test_a_policy_is_careful_by_itself():
 
 def spoilt(line, rounds=lambda round: True):
     """The site behind a line sends junk in the place of replies."""
-    answer = line.desk.call
+    answer = line.service.call
 
     def call(verb, facts, body):
         given = answer(verb, facts, body)
         junk = verb == "letter" and rounds(json.loads(facts)["round"])
         return (given[0], b"junk") if junk else given
 
-    line.desk.call = call
+    line.service.call = call
 
 
 def test_a_run_to_which_too_few_contribute_does_not_end_well(tmp_path, monkeypatch):

@@ -82,8 +82,8 @@ def test_a_site_answers_nothing_once_its_budget_is_spent(tmp_path, monkeypatch):
 def test_the_same_letter_costs_nothing(tmp_path):
     conductor, wires = federation(tmp_path, chosen(metrics=[]), **QUIET, epsilon=50.0)
     calls = []
-    line, answer = wires["berlin"], wires["berlin"].desk.call
-    line.desk.call = lambda *call: calls.append((call, answer(*call))) or calls[-1][1]
+    line, answer = wires["berlin"], wires["berlin"].service.call
+    line.service.call = lambda *call: calls.append((call, answer(*call))) or calls[-1][1]
     conductor.run()
     before = spent(line.kit)
     last = next(call for call in reversed(calls) if call[0][0] == "letter")

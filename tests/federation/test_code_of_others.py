@@ -9,12 +9,12 @@ import fedloom as fl
 from cli.own_code import METHOD, PARTS, announced
 from federation.harness import ALGORITHM, federation, hello, refused, settings
 from fedloom.errors import FederationError, RefusedError, SettingsError
-from fedloom.experiments.places import Place, whatever_is_named
+from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.settings import parse
 from fedloom.federation.job import Job, job_of
 from fedloom.federation.people.submission import follow
 from fedloom.federation.server.conductor import Conductor
-from fedloom.federation.site.service import Desk
+from fedloom.federation.site.service import SiteService
 
 TRAP = """
 from pathlib import Path
@@ -53,8 +53,8 @@ def told(folder, tables, **policy):
     conductor, wires = federation(folder, settings(), **policy)
     _, facts, _ = hello(conductor, "berlin")
     facts["tables"] = facts["tables"] | tables
-    desk = Desk(wires["berlin"].kit)
-    return lambda: desk.call("hello", json.dumps(facts), b"")
+    service = SiteService(wires["berlin"].kit)
+    return lambda: service.call("hello", json.dumps(facts), b"")
 
 
 SUPERVISED = {"kind": "supervised", "model": {"kind": "mlp"}}
@@ -138,7 +138,7 @@ def test_the_server_imports_no_module_because_a_job_names_it(attack, packages, t
 def local(**changes):
     """Settings of whoever submits, who may name code of their own."""
     tables = {**settings().tables, **changes}
-    return parse(tables, Place("mine.toml", "", admit=whatever_is_named))
+    return parse(tables, Location("mine.toml", "", admit=whatever_is_named))
 
 
 def test_what_owners_have_named_runs(packages, tmp_path):

@@ -189,7 +189,7 @@ def test_a_site_without_its_files_is_found_out(tmp_path):
 
     def forget(verb, facts):
         if verb == "letter" and json.loads(facts)["round"] == 3:
-            wires["lyon"].desk.site.states.clear()
+            wires["lyon"].service.site.states.clear()
 
     wires["lyon"].before = forget
     result = conductor.run()
@@ -203,7 +203,7 @@ def test_a_site_without_its_files_may_start_afresh(tmp_path):
     def forget(verb, facts):
         letter = json.loads(facts)
         if verb == "letter" and letter["round"] == 3 and letter["after"]:
-            wires["lyon"].desk.site.states.clear()
+            wires["lyon"].service.site.states.clear()
 
     wires["lyon"].before = forget
     result = conductor.run()
@@ -267,11 +267,11 @@ LETTER = {"method": "train", "round": 1, "exchange": 1, "cohort": 3, "after": No
 )
 def test_verbs_have_an_order(verb, facts, tmp_path):
     from fedloom.errors import RefusedError
-    from fedloom.federation.site.service import Desk
+    from fedloom.federation.site.service import SiteService
 
     (kit, *_) = policies(tmp_path, clients())
     with pytest.raises(RefusedError, match="first"):
-        Desk(kit).call(verb, json.dumps(facts), b"")
+        SiteService(kit).call(verb, json.dumps(facts), b"")
 
 
 def test_a_model_that_could_not_be_kept_is_told(tmp_path):
@@ -317,8 +317,8 @@ def test_clipping_and_noise_stay_at_the_site(tmp_path):
 
 def test_a_bad_reply_costs_that_reply_only(tmp_path):
     conductor, wires = federation(tmp_path, settings(federation={"min_sites": 2}))
-    desk = wires["lyon"].desk
-    original = desk.call
+    service = wires["lyon"].service
+    original = service.call
 
     def damaged(verb, facts, body):
         answer, data = original(verb, facts, body)
@@ -326,7 +326,7 @@ def test_a_bad_reply_costs_that_reply_only(tmp_path):
             data = data[:-4] + b"\x00\x00\xc0\x7f"  # a NaN
         return answer, data
 
-    desk.call = damaged
+    service.call = damaged
     result = conductor.run()
     assert result.final["sites"] == 3 and np.isfinite(result.model).all()
     (note,) = [note for note in result.about["notes"] if "refused" in note]
@@ -336,10 +336,10 @@ def test_a_bad_reply_costs_that_reply_only(tmp_path):
 def test_an_unknown_verb_is_refused(tmp_path):
     (kit, *_) = policies(tmp_path, clients())
     from fedloom.errors import RefusedError
-    from fedloom.federation.site.service import Desk
+    from fedloom.federation.site.service import SiteService
 
     with pytest.raises(RefusedError, match="got 'run_code'"):
-        Desk(kit).call("run_code", "{}", b"")
+        SiteService(kit).call("run_code", "{}", b"")
 
 
 def test_the_settings_of_the_algorithm_travel():

@@ -13,7 +13,7 @@ from federation.hospitals import hospitals, rare
 from fedloom.errors import FederationError, FedloomError, RefusedError, WireError
 from fedloom.federation.site.answers import Answers
 from fedloom.federation.site.noise import protect
-from fedloom.federation.site.service import Desk
+from fedloom.federation.site.service import SiteService
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 RUN = {"rounds": 2, "eval_every": 1}
@@ -24,12 +24,12 @@ def overheard(folder, **changes):
     """A run that has ended, and all calls that berlin has answered in it."""
     policy = changes.pop("policy", {})
     conductor, wires = federation(folder, settings(algorithm=FEDAVG, run=RUN, **changes), **policy)
-    desk, calls = wires["berlin"].desk, []
-    answer = desk.call
-    desk.call = lambda *call: calls.append(call) or answer(*call)
+    service, calls = wires["berlin"].service, []
+    answer = service.call
+    service.call = lambda *call: calls.append(call) or answer(*call)
     conductor.run()
-    desk.call = answer
-    return desk, calls
+    service.call = answer
+    return service, calls
 
 
 def forged(call, **changes):
@@ -43,15 +43,15 @@ def first(calls, verb):
 
 def test_a_place_that_was_refused_gives_no_plain_answers(tmp_path):
     _, calls = overheard(tmp_path, federation=SECURE, policy={"secure_aggregation": True})
-    desk = Desk(tmp_path / "berlin")
-    desk.call(*first(calls, "hello"))
+    service = SiteService(tmp_path / "berlin")
+    service.call(*first(calls, "hello"))
     with pytest.raises(RefusedError, match="told another place or name"):
-        desk.call(*forged(first(calls, "begin"), names=["x", "y", "z"]))
+        service.call(*forged(first(calls, "begin"), names=["x", "y", "z"]))
     for call in (forged(first(calls, "letter"), phase=""), ("measure", '{"round": 0}', b"")):
         with pytest.raises(RefusedError, match="has no place in the run yet"):
-            desk.call(*call)
+            service.call(*call)
     with pytest.raises(RefusedError, match="begin says otherwise now"):
-        desk.call(*first(calls, "begin"))  # nor is another place taken
+        service.call(*first(calls, "begin"))  # nor is another place taken
 
 
 WRONG = [
@@ -76,45 +76,45 @@ WRONG = [
 
 @pytest.mark.parametrize("policy", [{}, {"clip": 0.1, "noise": 1.0}], ids=["plain", "noisy"])
 def test_a_letter_is_read_strictly(policy, tmp_path):
-    desk, calls = overheard(tmp_path, policy=policy)
+    service, calls = overheard(tmp_path, policy=policy)
     letter = [call for call in calls if call[0] == "letter"][-1]
     for changes in WRONG:
         with pytest.raises(WireError, match="a letter was due, and something else came"):
-            desk.call(*forged(letter, **changes))
+            service.call(*forged(letter, **changes))
     with pytest.raises(RefusedError, match="the run has 2 rounds"):
-        desk.call(*forged(letter, round=3))
+        service.call(*forged(letter, round=3))
     assert not list(tmp_path.rglob("*escaped*"))
 
 
 def test_the_same_exchange_by_another_name_opens_no_second_sum(tmp_path):
-    desk, calls = overheard(tmp_path, federation=SECURE)
+    service, calls = overheard(tmp_path, federation=SECURE)
     keys = next(c for c in calls if c[0] == "letter" and json.loads(c[1])["phase"] == "keys")
     for alias in ({"exchange": True}, {"round": True}):
         with pytest.raises(WireError, match="a letter was due"):
-            desk.call(*forged(keys, **alias))
+            service.call(*forged(keys, **alias))
 
 
 def test_metrics_are_no_letter_where_sums_are_plain(tmp_path):
-    desk, calls = overheard(tmp_path, policy={"metric_noise": 0.5})
+    service, calls = overheard(tmp_path, policy={"metric_noise": 0.5})
     letter = first(calls, "letter")
     for exchange in (1, 2, 50):
         with pytest.raises(RefusedError, match="does not ask for 'measure'"):
-            desk.call(*forged(letter, method="measure", exchange=exchange))
+            service.call(*forged(letter, method="measure", exchange=exchange))
 
 
 def test_metrics_are_one_exchange_of_a_round_of_secure_sums(tmp_path):
-    desk, calls = overheard(tmp_path, federation=SECURE)
+    service, calls = overheard(tmp_path, federation=SECURE)
     letter = first(calls, "letter")
     for round, exchange in ((0, 2), (1, 1), (1, 3)):
         with pytest.raises(RefusedError, match="does not ask for 'measure'"):
-            desk.call(*forged(letter, method="measure", round=round, exchange=exchange))
+            service.call(*forged(letter, method="measure", round=round, exchange=exchange))
 
 
 @pytest.mark.parametrize("round", [False, True, 0.0])
 def test_metrics_of_a_round_are_not_told_twice_under_another_name(round, tmp_path):
-    desk, calls = overheard(tmp_path)
+    service, calls = overheard(tmp_path)
     with pytest.raises(RefusedError, match="metrics are taken every 1 rounds"):
-        desk.call(*forged(first(calls, "measure"), round=round))
+        service.call(*forged(first(calls, "measure"), round=round))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -157,7 +157,7 @@ def test_a_run_that_took_no_sums_ties_nobody(tmp_path):
     odd = raw_tables.settings(tmp_path, data={"seed": 1})
     conductor, wires = raw_tables.federation(tmp_path, odd)
     verb, facts, body = harness.hello(conductor, "lyon")
-    wires["lyon"].desk.call(verb, json.dumps(facts), body)
+    wires["lyon"].service.call(verb, json.dumps(facts), body)
     usual, _ = raw_tables.federation(tmp_path, raw_tables.settings(tmp_path), wires=wires)
     assert usual.run().status == "done"
 
@@ -178,7 +178,7 @@ def test_whether_a_word_occurs_cannot_be_asked_by_categories(tmp_path):
         _, wires = hospitals(tmp_path / str(i), wanted, complete)
         conductor, _ = hospitals(tmp_path / f"{i}b", wanted, complete)
         verb, facts, body = harness.hello(conductor, "lyon")
-        told.append(json.loads(wires["lyon"].desk.call(verb, json.dumps(facts), body)[0]))
+        told.append(json.loads(wires["lyon"].service.call(verb, json.dumps(facts), body)[0]))
     assert told[0]["counts"] == told[1]["counts"]
 
 
@@ -201,17 +201,17 @@ def test_a_site_makes_no_room_for_rosters_beyond_reason(tmp_path):
         {"id": True},
         {"id": 7},
     ):
-        desk = Desk(tmp_path / "berlin")
-        desk.call(*first(calls, "hello"))
+        service = SiteService(tmp_path / "berlin")
+        service.call(*first(calls, "hello"))
         with pytest.raises(WireError, match="a list of sites with their rows was due"):
-            desk.call(*forged(begin, **changes))
+            service.call(*forged(begin, **changes))
 
 
 def test_a_desk_is_asked_by_words(tmp_path):
-    desk, _ = overheard(tmp_path)
+    service, _ = overheard(tmp_path)
     for verb in (["letter"], {}, None, 3):
         with pytest.raises(RefusedError, match="a site answers hello"):
-            desk.call(verb, "{}", b"")
+            service.call(verb, "{}", b"")
 
 
 def test_columns_that_the_job_has_not_named_are_not_named_to_it(tmp_path):
@@ -225,7 +225,7 @@ def test_scores_of_a_few_rows_do_not_leave(tmp_path):
     policy = {"methods": ["ffmdr"], "problems": ["auc"], "scores": True, "least_count": 9}
     conductor, wires = federation(tmp_path, chosen, **policy)
     told = []
-    answer = wires["berlin"].desk.call  # it has eight rows
+    answer = wires["berlin"].service.call  # it has eight rows
 
     def call(verb, facts, body):
         given = answer(verb, facts, body)
@@ -233,7 +233,7 @@ def test_scores_of_a_few_rows_do_not_leave(tmp_path):
             told.append(json.loads(given[0]))
         return given
 
-    wires["berlin"].desk.call = call
+    wires["berlin"].service.call = call
     conductor.run()
     assert told and all(facts["scored"] == [0, 0] for facts in told)
 
@@ -300,7 +300,7 @@ def test_a_proposal_beyond_reason_costs_that_site_only(change, tmp_path):
 
 def test_sums_beyond_reason_cost_that_site_only(tmp_path):
     conductor, wires = raw_tables.two_needed(tmp_path)
-    answer = wires["lyon"].desk.call
+    answer = wires["lyon"].service.call
 
     def call(verb, facts, body):
         text, data = answer(verb, facts, body)
@@ -308,7 +308,7 @@ def test_sums_beyond_reason_cost_that_site_only(tmp_path):
             data = data[:-8] + np.float64(-1e300).tobytes()
         return text, data
 
-    wires["lyon"].desk.call = call
+    wires["lyon"].service.call = call
     assert conductor.run().client_names == ("berlin", "torino")
 
 

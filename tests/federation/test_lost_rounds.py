@@ -150,7 +150,7 @@ def test_a_site_without_its_state_may_start_afresh_within_a_sum(tmp_path):
 
     def forget(verb, facts):
         if at("masked", exchange=1)(verb, facts) and json.loads(facts)["after"]:
-            wires["lyon"].desk.site.states.clear()
+            wires["lyon"].service.site.states.clear()
 
     wires["lyon"].before = forget
     notes = conductor.run().about["notes"]
@@ -161,7 +161,7 @@ def test_a_checkpoint_keeps_what_rounds_showed_in_its_place(tmp_path):
     """Before the first round that is not lost there is nothing to show."""
     rows = [{"round": float(i)} for i in range(3)]
     shown = [(), (), {"weights": np.arange(2.0)}]
-    checkpoint.save(checkpoint.Progress(rows=rows, info=shown), tmp_path / "checkpoint")
+    checkpoint.save(checkpoint.Checkpoint(rows=rows, info=shown), tmp_path / "checkpoint")
     first, second, third = checkpoint.load(tmp_path / "checkpoint").info
     assert first == second == ()
     np.testing.assert_array_equal(third.weights, [0.0, 1.0])
@@ -203,7 +203,7 @@ def test_an_owner_may_insist_on_secure_sums(tmp_path):
 
 def lying(wire, change):
     """A server that tells one site other facts at `begin`."""
-    original = wire.desk.call
+    original = wire.service.call
 
     def call(verb, facts, body):
         told = json.loads(facts)
@@ -211,7 +211,7 @@ def lying(wire, change):
             change(told)
         return original(verb, json.dumps(told), body)
 
-    wire.desk.call = call
+    wire.service.call = call
 
 
 def test_a_site_knows_how_many_rows_it_has(tmp_path):

@@ -223,8 +223,8 @@ def test_versions_agree_in_their_first_two_numbers(monkeypatch):
 def test_a_site_refuses_a_server_of_another_version(tmp_path):
     conductor, wires = federation(tmp_path, settings())
     for wire in wires.values():
-        answer = wire.desk.call
-        wire.desk.call = lambda verb, facts, body, answer=answer: answer(
+        answer = wire.service.call
+        wire.service.call = lambda verb, facts, body, answer=answer: answer(
             verb, json.dumps({**json.loads(facts), "version": "9.8.7"}), body
         )
     with pytest.raises(FederationError):

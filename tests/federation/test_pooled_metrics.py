@@ -60,7 +60,7 @@ def same(federated, simulated, metrics):
 
 def overheard(wires, name):
     """What a site says when it is measured, from now on."""
-    told, answer = [], wires[name].desk.call
+    told, answer = [], wires[name].service.call
 
     def call(verb, facts, body):
         given = answer(verb, facts, body)
@@ -68,7 +68,7 @@ def overheard(wires, name):
             told.append((json.loads(given[0]), given[1]))
         return given
 
-    wires[name].desk.call = call
+    wires[name].service.call = call
     return told
 
 
@@ -161,13 +161,13 @@ def test_a_few_rows_tell_no_means(tmp_path):
 @pytest.mark.parametrize("rows", [-1, 1.5, 10**9, "8"])
 def test_a_number_of_rows_that_makes_no_sense_costs_that_site_only(rows, tmp_path):
     conductor, wires = federation(tmp_path, chosen(["brier"]))
-    answer = wires["lyon"].desk.call
+    answer = wires["lyon"].service.call
 
     def call(verb, facts, body):
         text, data = answer(verb, facts, body)
         return (json.dumps({**json.loads(text), "rows": rows}) if verb == "measure" else text), data
 
-    wires["lyon"].desk.call = call
+    wires["lyon"].service.call = call
     ours = conductor.run()
     assert any("the metrics of lyon are refused" in note for note in conductor.notes)
     assert np.isnan(ours.client_metrics["brier"]).tolist() == [False, True, False]
@@ -176,14 +176,14 @@ def test_a_number_of_rows_that_makes_no_sense_costs_that_site_only(rows, tmp_pat
 
 def test_scores_of_other_classes_are_refused(tmp_path):
     conductor, wires = federation(tmp_path, chosen(["f1"]), scores=True)
-    answer = wires["lyon"].desk.call
+    answer = wires["lyon"].service.call
 
     def call(verb, facts, body):
         text, data = answer(verb, facts, body)
         said = json.dumps({**json.loads(text), "scored": [1, 1, 9]})
         return (said if verb == "measure" else text), data
 
-    wires["lyon"].desk.call = call
+    wires["lyon"].service.call = call
     ours = conductor.run()
     assert any("scores of 2 classes were due" in note for note in conductor.notes)
     assert np.isnan(ours.client_metrics["f1"]).tolist() == [False, True, False]

@@ -12,14 +12,14 @@ from federation.members import letter, members, secure_sum
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli.explain import describe
 from fedloom.errors import ProtocolError, RefusedError, UnopenedError, WireError
+from fedloom.exchange.expected import expected_exchanges
 from fedloom.exchange.hub import Hub, Letter
 from fedloom.exchange.in_process import Local
-from fedloom.exchange.schema import schema
 from fedloom.exchange.secure import grid, masks, shamir
 from fedloom.exchange.secure.circle import threshold
 from fedloom.exchange.secure.hub import SecureHub
 from fedloom.exchange.secure.member import Member
-from fedloom.exchange.secure.sums import Sums, sums_of, why_not
+from fedloom.exchange.secure.sums import SummedReplies, sums_of, why_not
 from fedloom.exchange.site import Site
 from fedloom.population import alone, assemble, know
 from fedloom.protocol import Ask, Cohort, Replies
@@ -172,7 +172,7 @@ def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double, tm
     sums, fed, expected = (
         sums_of(algorithm, whole),
         know(*place, "float64"),
-        schema(algorithm, whole),
+        expected_exchanges(algorithm, whole),
     )
     sites = [
         Site(i, algorithm, group, expected, seed=0)
@@ -194,7 +194,7 @@ def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double, tm
 def test_an_exchange_that_does_not_take_place_sums_to_zero():
     tried, algorithm = trial("smooth"), CATALOGUE["fedavg"].example()
     whole = assemble(tried.problem, tried.clients, BATCH, "float32")
-    expected = schema(algorithm, whole)
+    expected = expected_exchanges(algorithm, whole)
     sums = {"round": (("plain", "weighted"),)}
     hub = SecureHub(algorithm, whole.fed, expected, None, names=tried.clients.names, sums=sums)
     nobody = Ask(np.zeros(3), Cohort(np.arange(4), np.ones(4, bool)), "train", when=False)
@@ -209,7 +209,7 @@ def test_sums_reduce_as_the_replies_would():
     cohort = Cohort(np.array([3, 1, 0]), np.array([True, True, False]))
     replies = Replies(value, cohort)
     total = np.asarray(weights[[3, 1]].sum())
-    sums = Sums(cohort, replies.sum(), replies.sum(weights), total)
+    sums = SummedReplies(cohort, replies.sum(), replies.sum(weights), total)
     for way in ("sum", "average", "estimate"):
         np.testing.assert_allclose(
             getattr(sums, way)(weights), getattr(replies, way)(weights), rtol=1e-6

@@ -25,9 +25,9 @@ def both(tmp_path_factory):
     plain = federation(folder / "plain", chosen())[0].run()
     conductor, wires = federation(folder / "secure", chosen(**SECURE))
     heard = []
-    answer = wires["lyon"].desk.call
-    wires["lyon"].desk.call = lambda *call: heard.append((call, answer(*call))) or heard[-1][1]
-    return plain, conductor.run(), wires["lyon"].desk, heard
+    answer = wires["lyon"].service.call
+    wires["lyon"].service.call = lambda *call: heard.append((call, answer(*call))) or heard[-1][1]
+    return plain, conductor.run(), wires["lyon"].service, heard
 
 
 def test_means_are_those_of_plain_metrics(both):
@@ -49,18 +49,18 @@ def test_no_metric_of_a_single_site_is_known(both):
 
 
 def test_a_single_site_is_not_measured(both):
-    _, _, desk, _ = both
+    _, _, service, _ = both
     facts = {"after": [2, 1], "round": 2}
     with pytest.raises(RefusedError, match="would tell what secure sums hide"):
-        desk.call("measure", json.dumps(facts), b"")
+        service.call("measure", json.dumps(facts), b"")
 
 
 def test_a_sum_of_metrics_is_taken_in_the_rounds_of_the_settings(both):
-    *_, desk, heard = both
+    *_, service, heard = both
     asked = [json.loads(call[1]) for call, _ in heard if call[0] == "letter"]
     (last, *_) = [facts for facts in asked if facts["method"] == "measure"][-1:]
     with pytest.raises(RefusedError, match="metrics are taken every 1 rounds up to round 2"):
-        desk._protected(Letter(**{**last, "round": 3, "body": b""}))
+        service._protected(Letter(**{**last, "round": 3, "body": b""}))
 
 
 def test_where_the_owner_forbids_metrics_there_is_no_sum_of_them(tmp_path):
@@ -85,13 +85,13 @@ def test_one_that_drops_out_of_the_sum_of_metrics_costs_that_row_only(tmp_path):
         if verb == "letter" and told["method"] == "measure" and told["round"] == 1:
             raise RefusedError("not now")
 
-    answer = wires["lyon"].desk.call
+    answer = wires["lyon"].service.call
 
     def call(verb, facts, body):
         leave(verb, facts)
         return answer(verb, facts, body)
 
-    wires["lyon"].desk.call = call
+    wires["lyon"].service.call = call
     result = conductor.run()
     assert np.isnan(result.rows[1]["loss"]) and np.isfinite(result.rows[2]["loss"])
     assert any("the metrics of round 1 are not known" in n for n in result.about["notes"])

@@ -89,27 +89,27 @@ def test_what_a_policy_forbids_is_refused(tmp_path):
 
 
 def spoken_to(folder, chosen, **policy):
-    """The desk of one site that has heard of the run."""
+    """The service of one site that has heard of the run."""
     conductor, wires = federation(folder, chosen, **policy)
-    desk = wires["lyon"].desk
+    service = wires["lyon"].service
     _, hello, body = harness.hello(conductor, "lyon")
-    desk.call("hello", json.dumps(hello), body)
-    return desk
+    service.call("hello", json.dumps(hello), body)
+    return service
 
 
 def test_a_hub_cannot_ask_for_columns_that_a_site_did_not_propose(tmp_path):
     chosen = settings(tmp_path, data={"ignore": ["dose"]})
-    desk = spoken_to(tmp_path, chosen, features=["age", "ward"])
+    service = spoken_to(tmp_path, chosen, features=["age", "ward"])
     columns = {"age": None, "ward": ["blue", "red"], "dose": None}
     schema = {"label": "ill", "classes": ["no", "yes"], "columns": columns}
     asked = {"id": 1, "rows": [15, 19, 22], "schema": schema}
     with pytest.raises(RefusedError, match="not what this site has proposed"):
-        desk.call("meet", json.dumps(asked), b"")
+        service.call("meet", json.dumps(asked), b"")
     facts = {"label": "ill", "classes": ["no", "yes"], "sites": [], "format": 1}
     facts["columns"] = [{"name": name, "missing": 0, "words": w} for name, w in columns.items()]
     begin = {"id": 1, "names": NAMES, "counts": [[1, 1]] * 3, "shape": [3], "labels": ["no", "yes"]}
     with pytest.raises(RefusedError, match="not what this site has proposed"):
-        desk.call("begin", json.dumps(begin), json.dumps(facts).encode())
+        service.call("begin", json.dumps(begin), json.dumps(facts).encode())
 
 
 def test_a_quorum_of_the_policy_holds_before_words_and_sums_leave(tmp_path):
@@ -126,14 +126,14 @@ def test_values_stay_at_the_site_when_its_table_is_wrong(tmp_path, caplog):
 
 def test_sums_without_one_of_the_sites_are_never_used(tmp_path):
     conductor, wires = federation(tmp_path, settings(tmp_path, federation={"min_sites": 2}))
-    desk = wires["lyon"].desk
-    original = desk.call
+    service = wires["lyon"].service
+    original = service.call
 
     def damaged(verb, facts, body):
         answer, data = original(verb, facts, body)
         return answer, data[:-3] if verb == "meet" and "method" in json.loads(facts) else data
 
-    desk.call = damaged
+    service.call = damaged
     result = conductor.run()  # the others are summed anew
     assert result.client_names == ("berlin", "torino")
     assert any("lyon does not take part" in note for note in result.about["notes"])

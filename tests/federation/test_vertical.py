@@ -72,14 +72,14 @@ def test_ids_are_matched_in_private(tmp_path):
     chosen = settings(data={"join": "private"})
     conductor, wires = federation(tmp_path, chosen, plain_ids=False)
     sent = []
-    original = wires["clinic"].desk.call
+    original = wires["clinic"].service.call
 
     def heard(verb, facts, body):
         answer = original(verb, facts, body)
         sent.append((verb, body, answer[1]))
         return answer
 
-    wires["clinic"].desk.call = heard
+    wires["clinic"].service.call = heard
     result = conductor.run()
     same(result, simulated(tmp_path, settings()))
     (meeting,) = [(asked, told) for verb, asked, told in sent if verb == "meet"]
@@ -123,15 +123,15 @@ def test_the_run_waits_for_a_party_that_is_lost(tmp_path, undisturbed):
 
 def test_a_sum_without_a_party_is_never_taken(tmp_path):
     conductor, wires = federation(tmp_path, settings())
-    desk = wires["clinic"].desk
-    original = desk.call
+    service = wires["clinic"].service
+    original = service.call
 
     def damaged(verb, facts, body):
         answer, data = original(verb, facts, body)
         spoilt = verb == "letter" and json.loads(facts)["round"] == 2
         return answer, data[:-4] + b"\x00\x00\xc0\x7f" if spoilt else data
 
-    desk.call = damaged
+    service.call = damaged
     with pytest.raises(
         FederationError, match="needs a valid reply from every site; clinic sent none"
     ):
@@ -149,7 +149,7 @@ def test_with_secure_sums_the_label_party_learns_no_part_of_the_scores(tmp_path)
     result = conductor.run()
     assert "measure" not in verbs
     with pytest.raises(RefusedError, match="what secure sums hide"):
-        wires["clinic"].desk.call("measure", json.dumps({"after": [20, 2], "round": 20}), b"")
+        wires["clinic"].service.call("measure", json.dumps({"after": [20, 2], "round": 20}), b"")
     plain = simulated(tmp_path, settings(algorithm=step, run=run))
     np.testing.assert_allclose(result.state.hub.slack, plain.state.hub.slack, atol=1e-6)
     assert result.final["accuracy"] > 0.8

@@ -32,8 +32,8 @@ def test_what_is_not_named_cannot_be_had(wanted, tmp_path):
     heard = []
     conductor, wires = hospitals(tmp_path, wanted)
     for wire in wires.values():
-        answer = wire.desk.call
-        wire.desk.call = lambda *call, answer=answer: heard.append(answer(*call)) or heard[-1]
+        answer = wire.service.call
+        wire.service.call = lambda *call, answer=answer: heard.append(answer(*call)) or heard[-1]
     refused(conductor, "this site's")
     assert not heard  # no site has said anything but no
     said = " ".join(conductor.notes)
@@ -65,8 +65,8 @@ def test_counts_of_a_few_rows_are_not_told(tmp_path):
     told = []
     wanted = chosen({"categories": {"ward": ["blue", "green", "red"]}})
     conductor, wires = hospitals(tmp_path, wanted, lambda t: rare(t).with_columns(age=t["age"]))
-    answer = wires["lyon"].desk.call
-    wires["lyon"].desk.call = lambda *call: told.append(answer(*call)) or told[-1]
+    answer = wires["lyon"].service.call
+    wires["lyon"].service.call = lambda *call: told.append(answer(*call)) or told[-1]
     result = conductor.run()
     assert json.loads(told[0][0])["counts"] == [55, 5]  # not 57 and 3; the sum is true
     assert result.status == "done"
@@ -82,8 +82,8 @@ def test_words_of_a_few_rows_are_not_told(tmp_path):
 def test_raw_tables_tell_neither_words_nor_gaps_of_a_few_rows(tmp_path):
     heard = []
     conductor, wires = hospitals(tmp_path, raw({}), rare)
-    answer = wires["lyon"].desk.call
-    wires["lyon"].desk.call = lambda *call: heard.append(answer(*call)) or heard[-1]
+    answer = wires["lyon"].service.call
+    wires["lyon"].service.call = lambda *call: heard.append(answer(*call)) or heard[-1]
     result = conductor.run()
     (site, *_) = result.about["preparation"]["sites"]
     assert site["missing values"] == {} and "green" not in json.dumps([a[0] for a in heard])

@@ -4,7 +4,7 @@ import functools
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
-from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.entry import MethodEntry
 from fedloom.checking.case import Case
 from fedloom.checking.federations import trial
 
@@ -13,19 +13,19 @@ BATCH = 4
 
 
 @functools.cache
-def case(entry: Entry) -> Case:
+def case(entry: MethodEntry) -> Case:
     """The method's example; its laws share what they run."""
     return Case(entry.example(), trial(entry.kind), rounds=ROUNDS, batch_size=BATCH)
 
 
-def run(entry: Entry, **options) -> fl.Result:
+def run(entry: MethodEntry, **options) -> fl.Result:
     """Simulate the method's example for a few rounds, in double precision."""
     return case(entry).simulate(**options)
 
 
-def wrapped(key: str, cls: type, **trial) -> Entry:
+def wrapped(key: str, cls: type, **trial) -> MethodEntry:
     """A wrapper around a method, which must keep the laws as any method does."""
-    return Entry(key, cls, "wrappers", "", "", trial)
+    return MethodEntry(key, cls, "wrappers", "", "", trial)
 
 
 _FEDAVG = fl.algorithms.FedAvg(lr=0.1, local_steps=3)

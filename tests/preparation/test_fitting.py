@@ -11,7 +11,7 @@ from fedloom.errors import DataError
 from fedloom.exchange.in_process import InProcess
 from fedloom.preparation import Preparation, SiteFiles, SiteTable, prepare
 from fedloom.preparation.fitting import Played
-from fedloom.preparation.own_rows import TableProblem
+from fedloom.preparation.table_problem import TableProblem
 from fedloom.preparation.tables import Reading
 
 READING = Reading("sick")

@@ -5,18 +5,18 @@ common contract.
 """
 
 from fedloom.algorithms import averaging, composite, minimax, personal, robust, vertical
-from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.entry import MethodEntry
 from fedloom.errors import ParameterError
 from fedloom.hints import closest
 
-CATALOGUE: dict[str, Entry] = {
+CATALOGUE: dict[str, MethodEntry] = {
     entry.key: entry
     for family in (averaging, composite, minimax, robust, personal, vertical)
     for entry in family.ENTRIES
 }
 
 
-def entry(key: str) -> Entry:
+def entry(key: str) -> MethodEntry:
     """Look a method up; an unknown key is an error that names the closest one."""
     if key not in CATALOGUE:
         raise ParameterError(

@@ -7,7 +7,7 @@ from fedloom.protocol import Algorithm
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Entry:
+class MethodEntry:
     """A method and the facts about it that tests and users select by."""
 
     key: str

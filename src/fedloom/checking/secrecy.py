@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from fedloom.checking.case import Case
 from fedloom.checking.verdicts import InapplicableError, close
 from fedloom.errors import ProtocolError
-from fedloom.exchange.secure.sums import Kinds, Sums, sums_of
+from fedloom.exchange.secure.sums import Kinds, SummedReplies, sums_of
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Replies, Round, relay
 from fedloom.pytrees import to_host
@@ -61,7 +61,7 @@ def _summing(steps: Round, weights: Any, taken: tuple[Kinds, ...]) -> Round:
 
     def incoming(replies: Replies) -> Any:
         kinds, there = next(count), jnp.asarray(replies.cohort.present)
-        return Sums(
+        return SummedReplies(
             replies.cohort,
             replies.sum() if "plain" in kinds else None,
             replies.sum(weights) if "weighted" in kinds else None,

@@ -15,7 +15,7 @@ from fedloom.checking.laws import LAWS
 from fedloom.cli.output import show_json
 from fedloom.experiments import building
 from fedloom.experiments.addresses import address, name_files_absolutely, thing_at
-from fedloom.experiments.places import Place, whatever_is_named
+from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.registries import ALGORITHMS
 from fedloom.experiments.settings import apply_override
 from fedloom.protocol import Algorithm
@@ -58,7 +58,7 @@ def _found(text: str) -> Any:
     """What a key or an address stands for, whether it is a method or not."""
     named = {"kind": text}
     name_files_absolutely({"check": named}, Path.cwd())
-    at, place = address(named["kind"]), Place("check", "", admit=whatever_is_named)
+    at, place = address(named["kind"]), Location("check", "", admit=whatever_is_named)
     return ALGORITHMS.find(text, place) if at is None else thing_at(at, place)
 
 
@@ -68,7 +68,7 @@ def _method(text: str, overrides: list[str]) -> Algorithm:
     tables: dict[str, Any] = {"algorithm": {}}
     for override in overrides:
         apply_override(tables, f"algorithm.{override}")
-    given, place = tables["algorithm"], Place("--set", "")
+    given, place = tables["algorithm"], Location("--set", "")
     if inspect.isclass(found) and issubclass(found, Algorithm) and "__leaves__" in vars(found):
         return building.construct(found, small_values(found, given), place)
     made: Any = example(found)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedloom.algorithms.catalogue import CATALOGUE
-from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.entry import MethodEntry
 from fedloom.cli.listing import about
 from fedloom.cli.output import show_json, show_table
 from fedloom.data import from_arrays, from_parties
@@ -19,9 +19,9 @@ from fedloom.errors import ParameterError
 from fedloom.exchange.secure.sums import why_not
 from fedloom.exchange.transcript import Exchange, transcript
 from fedloom.experiments.addresses import name_files_absolutely
-from fedloom.experiments.places import Place, whatever_is_named
+from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.registries import ALGORITHMS, find_anywhere
-from fedloom.metrics.catalogue import Entry as MetricEntry
+from fedloom.metrics.catalogue import MetricEntry
 from fedloom.models import MLP
 from fedloom.parameters import parameters_of
 from fedloom.population import Federation, assemble
@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _handle(arguments: argparse.Namespace) -> int:
     named = {"kind": arguments.key}
     name_files_absolutely({"explain": named}, Path.cwd())
-    place = Place("explain", "", admit=whatever_is_named)
+    place = Location("explain", "", admit=whatever_is_named)
     registry, thing = find_anywhere(named["kind"], place)
     if registry is ALGORITHMS and (chosen := _entry(arguments.key, thing)) is not None:
         return _explain_method(chosen, arguments.format)
@@ -51,7 +51,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     return _explain_other(arguments.key, registry.kind.removesuffix("s"), thing, arguments.format)
 
 
-def _entry(key: str, cls: Any) -> Entry | None:
+def _entry(key: str, cls: Any) -> MethodEntry | None:
     """The method's entry in the catalogue, or one like it; None where no example can be made."""
     if key in CATALOGUE:
         return CATALOGUE[key]
@@ -64,10 +64,10 @@ def _entry(key: str, cls: Any) -> Entry | None:
         cls(**trial)
     except ParameterError:
         return None
-    return Entry(key, cls, family="", paper="", solves="", trial=trial, kind=cls.takes)
+    return MethodEntry(key, cls, family="", paper="", solves="", trial=trial, kind=cls.takes)
 
 
-def _explain_method(chosen: Entry, form: str) -> int:
+def _explain_method(chosen: MethodEntry, form: str) -> int:
     described = describe(chosen)
     if form == "json":
         show_json(described)
@@ -141,7 +141,7 @@ def _parameters(cls: type) -> list[dict[str, Any]]:
     ]
 
 
-def describe(chosen: Entry) -> dict[str, Any]:
+def describe(chosen: MethodEntry) -> dict[str, Any]:
     """All that is known of a method, as plain values."""
     example = _example(chosen.kind)
     exchanges = transcript(chosen.example(), example)
@@ -161,7 +161,7 @@ def describe(chosen: Entry) -> dict[str, Any]:
 
 
 def _settings(
-    chosen: Entry, example: Federation, exchanges: list[Exchange]
+    chosen: MethodEntry, example: Federation, exchanges: list[Exchange]
 ) -> dict[tuple[str, ...], str]:
     """For what the defaults do without, the setting of the method's trial that asks for it.
 

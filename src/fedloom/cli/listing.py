@@ -5,10 +5,10 @@ from typing import Any
 
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli.output import show_json, show_table
-from fedloom.data.entries import Entry as Public
+from fedloom.data.entries import DatasetEntry as Public
 from fedloom.experiments.registries import ALL
 from fedloom.experiments.registry import OWN, Known
-from fedloom.metrics.catalogue import Entry as MetricEntry
+from fedloom.metrics.catalogue import MetricEntry
 from fedloom.problems.base import Metric
 
 Row = dict[str, Any]

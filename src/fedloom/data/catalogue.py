@@ -7,13 +7,13 @@ checksum has to be fetched by hand.
 import functools
 
 from fedloom.data.bundled import BUNDLED, read_bundled
-from fedloom.data.entries import Copy, Entry
+from fedloom.data.entries import Copy, DatasetEntry
 from fedloom.data.public_images import IMAGES
 from fedloom.data.public_tables import TABLES
 from fedloom.data.public_texts import TEXTS
 
 _BUNDLED = tuple(
-    Entry(
+    DatasetEntry(
         name,
         description,
         "comes with scikit-learn (BSD-3)",
@@ -23,6 +23,6 @@ _BUNDLED = tuple(
     for name, description in BUNDLED.items()
 )
 
-CATALOGUE: dict[str, Entry] = {  # the public datasets by the names that `load` takes
+CATALOGUE: dict[str, DatasetEntry] = {  # the public datasets by the names that `load` takes
     entry.name: entry for entry in (*TABLES, *IMAGES, *TEXTS, *_BUNDLED)
 }

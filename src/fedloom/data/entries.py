@@ -23,7 +23,7 @@ class Copy:
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class DatasetEntry:
     """A public dataset."""
 
     name: str

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fedloom.data.dataset import Dataset
-from fedloom.data.entries import Copy, Entry, retitled
+from fedloom.data.entries import Copy, DatasetEntry, retitled
 from fedloom.data.fetch import File
 from fedloom.data.images import DIGITS, GARMENTS, read_cifar10, read_cifar10_tiles, read_idx_images
 from fedloom.data.leaf import read_leaf
@@ -38,7 +38,7 @@ def _idx(
     address: str,
     classes: np.ndarray,
     checksums: tuple[str, str, str, str],
-) -> Entry:
+) -> DatasetEntry:
     """An entry for a set that has the four files of MNIST."""
     names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     files = tuple(
@@ -46,7 +46,7 @@ def _idx(
         for part, checksum in zip(names, checksums, strict=True)
     )
     reader = functools.partial(_read_idx, classes=classes)
-    return Entry(name, description, licence, source, (Copy(files, reader, name),))
+    return DatasetEntry(name, description, licence, source, (Copy(files, reader, name),))
 
 
 # The checksums are of the pictures, which are not compressed any further.
@@ -92,7 +92,7 @@ IMAGES = (
             "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
         ),
     ),
-    Entry(
+    DatasetEntry(
         "cifar10",
         "60000 colour pictures of ten kinds of thing, 32 by 32 pixels",
         "none stated (Krizhevsky 2009)",
@@ -112,7 +112,7 @@ IMAGES = (
             Copy(_CIFAR_TILES, read_cifar10_tiles),
         ),
     ),
-    Entry(
+    DatasetEntry(
         "femnist",
         "handwritten digits and letters, 62 classes, 28 by 28 pixels, by writer",
         "NIST SD19, a work of the US government; LEAF BSD-2",

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedloom.data.adult import read_adult
 from fedloom.data.dataset import Dataset
-from fedloom.data.entries import Copy, Entry
+from fedloom.data.entries import Copy, DatasetEntry
 from fedloom.data.fetch import File
 from fedloom.data.frames import read_frame
 from fedloom.data.libsvm import read_libsvm
@@ -52,14 +52,14 @@ def _libsvm(
     licence: str,
     n_features: int,
     files: dict[str, str | None],
-) -> Entry:
+) -> DatasetEntry:
     """An entry for a set of LIBSVM's page, by the names under which it is published."""
     parts = tuple(
         File(f"libsvm/{published.removesuffix('.bz2')}", f"{_LIBSVM}/{published}", checksum)
         for published, checksum in files.items()
     )
     reader = functools.partial(_read_libsvm, n_features=n_features)
-    return Entry(name, description, licence, f"{_LIBSVM}.html", (Copy(parts, reader, name),))
+    return DatasetEntry(name, description, licence, f"{_LIBSVM}.html", (Copy(parts, reader, name),))
 
 
 TABLES = (
@@ -114,7 +114,7 @@ TABLES = (
         5000,
         {"gisette_scale.bz2": None, "gisette_scale.t.bz2": None},
     ),
-    Entry(
+    DatasetEntry(
         "covtype",
         "581012 patches of forest by 54 features; is it lodgepole pine (class 2) or not?",
         _UCI_LICENCE,
@@ -145,7 +145,7 @@ TABLES = (
             ),
         ),
     ),
-    Entry(
+    DatasetEntry(
         "adult",
         "Adult with its 14 columns; does a person earn more than 50 000 dollars a year?",
         _UCI_LICENCE,

@@ -1,6 +1,6 @@
 """Public texts: Shakespeare's plays by role, and AG News."""
 
-from fedloom.data.entries import Copy, Entry
+from fedloom.data.entries import Copy, DatasetEntry
 from fedloom.data.fetch import File
 from fedloom.data.text import read_agnews, read_shakespeare
 
@@ -13,7 +13,7 @@ _NEWS_TEST = File(
 )
 
 TEXTS = (
-    Entry(
+    DatasetEntry(
         "shakespeare",
         "the 37 plays by role, to predict each next character",
         "public domain",
@@ -33,7 +33,7 @@ TEXTS = (
             ),
         ),
     ),
-    Entry(
+    DatasetEntry(
         "agnews",
         "127600 news items of four topics, title and description",
         "for research, not for commerce",

@@ -13,7 +13,7 @@ from safetensors.numpy import save
 from fedloom import checksums, models
 from fedloom.data.clients import Clients
 from fedloom.deploy import other_tools
-from fedloom.deploy.packing import Packed, Sizes, pack, unpack
+from fedloom.deploy.packing import PackedArray, Sizes, pack, unpack
 from fedloom.errors import DataError, ParameterError
 from fedloom.exchange import array_files, wire
 from fedloom.files import write_bytes
@@ -190,7 +190,9 @@ def load(path: Path) -> Deployed:
     with checksums.understood(path):
         for name, layer in about["packed"].items():
             codes, centres = tensors.pop(f"{name}/{_CODES}"), tensors.pop(f"{name}/{_CENTRES}")
-            tensors[name] = unpack(Packed(codes, centres, layer["bits"], tuple(layer["shape"])))
+            tensors[name] = unpack(
+                PackedArray(codes, centres, layer["bits"], tuple(layer["shape"]))
+            )
         model = models.REGISTRY[about["model"].pop("kind")](**about["model"])
         features, labels = tuple(about["features"]), tuple(about["labels"])
         wide = any(array.dtype == np.float64 for array in tensors.values())

@@ -9,7 +9,7 @@ from fedloom.errors import DataError
 WIDTHS = (1, 2, 4, 8)
 
 
-class Packed(NamedTuple):
+class PackedArray(NamedTuple):
     """An array as codes: entry j is centres[code j]."""
 
     codes: np.ndarray  # (bytes,) of uint8, the first code in the lowest bits
@@ -37,7 +37,7 @@ class Sizes(NamedTuple):
         return self.layers_float32 / self.layers_packed if self.layers_packed else 1.0
 
 
-def pack(array: np.ndarray) -> Packed | None:
+def pack(array: np.ndarray) -> PackedArray | None:
     """The array as codes, exactly; None where that would save nothing."""
     centres, codes = np.unique(array, return_inverse=True)
     bits = next((width for width in WIDTHS if len(centres) <= 2**width), None)
@@ -49,10 +49,10 @@ def pack(array: np.ndarray) -> Packed | None:
     padded = np.zeros(-(-array.size // each) * each, np.uint8)
     padded[: array.size] = codes.ravel()
     shifted = padded.reshape(-1, each) << (bits * np.arange(each, dtype=np.uint8))
-    return Packed(np.bitwise_or.reduce(shifted, axis=1), centres, bits, array.shape)
+    return PackedArray(np.bitwise_or.reduce(shifted, axis=1), centres, bits, array.shape)
 
 
-def unpack(packed: Packed) -> np.ndarray:
+def unpack(packed: PackedArray) -> np.ndarray:
     """The array that was packed."""
     codes, centres, bits, shape = packed
     each, size = 8 // bits, int(np.prod(shape))

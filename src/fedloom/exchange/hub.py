@@ -14,7 +14,7 @@ import numpy as np
 
 from fedloom.errors import DivergedError, FederationError, NotFiniteError, WireError
 from fedloom.exchange import wire
-from fedloom.exchange.schema import Expected, Schema
+from fedloom.exchange.expected import Expectations, Expected
 from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.pytrees import payload_bytes, pytree
@@ -97,7 +97,7 @@ class Hub:
         self,
         algorithm: Algorithm,
         fed: Fed,
-        expected: Schema,
+        expected: Expectations,
         transport: Transport,
         *,
         names: Sequence[str],

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from fedloom.data.parties import Holders
 from fedloom.errors import FedloomError, StaleStateError
+from fedloom.exchange.expected import expected_exchanges
 from fedloom.exchange.hub import Hub, Letter, Lost, Transport
-from fedloom.exchange.schema import schema
 from fedloom.exchange.site import Site
 from fedloom.population import alone, assemble, know
 from fedloom.problems.base import Problem
@@ -51,7 +51,7 @@ class InProcess:
         transport: Callable[[list[Site]], Transport] = Local,
         report: Callable[[str], None] = lambda text: None,
     ):
-        expected = schema(algorithm, assemble(problem, clients, batch_size, precision))
+        expected = expected_exchanges(algorithm, assemble(problem, clients, batch_size, precision))
         self.sites = [
             Site(i, algorithm, group, expected, seed=seed)
             for i, group in enumerate(alone(problem, clients, batch_size, precision))

@@ -56,7 +56,9 @@ def bare_parties(
     )
 
 
-def outline(problem: Problem, bare: Holders, batch_size: int | None, precision: str) -> Federation:
+def as_shapes(
+    problem: Problem, bare: Holders, batch_size: int | None, precision: str
+) -> Federation:
     """The federation with shapes in the place of rows, to work out what is said in a run."""
     fed = know(problem, bare, precision)
     if isinstance(bare, Parties):
@@ -84,7 +86,7 @@ def _outlined_parties(problem: Vertical, bare: Parties, precision: str) -> Itera
         yield Party(problem, block, None, layout, bare.classes, (i,))
 
 
-def lone(
+def one_with_rows(
     problem: Problem,
     bare: Clients,
     i: int,

@@ -13,8 +13,8 @@ import jax
 
 from fedloom.errors import StaleStateError, WireError
 from fedloom.exchange import wire
+from fedloom.exchange.expected import Expectations, Expected
 from fedloom.exchange.hub import FIRST, Letter, Tag
-from fedloom.exchange.schema import Expected, Schema
 from fedloom.population import Group, Party
 from fedloom.protocol import Algorithm
 from fedloom.rounds import keys
@@ -22,7 +22,7 @@ from fedloom.rounds.compiling import reproducible
 from fedloom.types import Array, Tree
 
 
-class Shelf(Protocol):
+class StateStore(Protocol):
     """Where a site keeps states so that they outlive its process."""
 
     def read(self, like: Tree) -> dict[Tag, Tree]:
@@ -58,10 +58,10 @@ class Site:
         id: int,
         algorithm: Algorithm,
         group: Group | Party,
-        expected: Schema,
+        expected: Expectations,
         *,
         seed: int,
-        shelf: Shelf | None = None,
+        store: StateStore | None = None,
     ):
         self.id = id
         self.algorithm = algorithm
@@ -70,11 +70,11 @@ class Site:
         self.group = jax.device_put(group)  # once, and not with every letter
         self.expected = expected
         self.root = keys.root(seed)
-        self.shelf = shelf
+        self.store = store
         self.first = _first_client(algorithm, group, keys.first_client(self.root, id))
         self.states: dict[Tag, Tree] = {}
-        if shelf is not None and self._keeps_state:
-            self.states |= shelf.read(self.first)
+        if store is not None and self._keeps_state:
+            self.states |= store.read(self.first)
 
     @property
     def state(self) -> Tree:
@@ -136,8 +136,8 @@ class Site:
         if letter.after is None or letter.after[0] < letter.round:
             for old in self.states.keys() - {letter.after, tag}:
                 del self.states[old]
-                if self.shelf is not None:
-                    self.shelf.drop(old)
+                if self.store is not None:
+                    self.store.drop(old)
         self.states[tag] = state
-        if self.shelf is not None:
-            self.shelf.put(tag, state)
+        if self.store is not None:
+            self.store.put(tag, state)

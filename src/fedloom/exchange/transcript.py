@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedloom.exchange.schema import exchanges
+from fedloom.exchange.expected import exchanges
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import payload_bytes

@@ -1,7 +1,7 @@
 """Addresses of what is not fedloom's own: `my_method.py:MyMethod`, `package.module:MyMethod`.
 
 A file is executed, and a module imported, as Python does with a program of one's own. Who may have
-this done is not decided here: see `Place.admit`.
+this done is not decided here: see `Location.admit`.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.hints import closest
 
 _NAME = r"[^\W\d]\w*"
@@ -116,7 +116,7 @@ def digest_of(file: Path) -> str | None:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
-def module_of(at: Address, place: Place) -> ModuleType:
+def module_of(at: Address, place: Location) -> ModuleType:
     """Execute the file or import the module of an address."""
     if at.is_file and not Path(at.where).is_file():
         raise place.error(
@@ -138,7 +138,7 @@ def module_of(at: Address, place: Place) -> ModuleType:
         raise place.error(f"{at.where} cannot be {what}{line}: {said}. Correct it.") from error
 
 
-def thing_at(at: Address, place: Place, fits: Callable[[Any], bool] = callable) -> Any:
+def thing_at(at: Address, place: Location, fits: Callable[[Any], bool] = callable) -> Any:
     """What stands at an address; where there is nothing, what is there that fits is named."""
     module = module_of(at, place)
     if not hasattr(module, at.name):

@@ -18,7 +18,7 @@ from fedloom import problems
 from fedloom.data import Dataset
 from fedloom.errors import FedloomError, ParameterError
 from fedloom.experiments.addresses import line_of, short_name
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.experiments.registries import (
     ALGORITHMS,
     DATASETS,
@@ -36,12 +36,12 @@ from fedloom.protocol import Algorithm
 Metrics = tuple[str, ...] | dict[str, Metric | None]
 
 
-def algorithm(table: dict[str, Any], place: Place) -> Algorithm:
+def algorithm(table: dict[str, Any], place: Location) -> Algorithm:
     """The method of an [algorithm] table."""
     return build(ALGORITHMS, table, place, tag="key")
 
 
-def wrapped(method: Algorithm, tables: Any, place: Place) -> Algorithm:
+def wrapped(method: Algorithm, tables: Any, place: Location) -> Algorithm:
     """The method inside the wrappers of [[wrapper]] tables, each around the ones before it."""
     for table in tables if isinstance(tables, list) else [tables]:
         inside = {**table, "inner": method} if isinstance(table, dict) else table
@@ -49,17 +49,17 @@ def wrapped(method: Algorithm, tables: Any, place: Place) -> Algorithm:
     return method
 
 
-def problem(table: dict[str, Any], place: Place) -> problems.Problem:
+def problem(table: dict[str, Any], place: Location) -> problems.Problem:
     """The problem of a [problem] table."""
     return build(PROBLEMS, table, place, tag="kind")
 
 
-def scheme(table: dict[str, Any], place: Place) -> Any:
+def scheme(table: dict[str, Any], place: Location) -> Any:
     """The partition of a [partition] table."""
     return build(PARTITIONS, table, place, tag="scheme")
 
 
-def dataset(name: str, options: dict[str, Any], place: Place) -> Dataset:
+def dataset(name: str, options: dict[str, Any], place: Location) -> Dataset:
     """What somebody's function returns for the options of a [data] table."""
     function = DATASETS.find(name, place / "name")
     try:
@@ -81,7 +81,7 @@ def dataset(name: str, options: dict[str, Any], place: Place) -> Dataset:
     return made
 
 
-def metrics(names: Any, problem: problems.Problem, place: Place) -> Metrics | None:
+def metrics(names: Any, problem: problems.Problem, place: Location) -> Metrics | None:
     """The metrics of [run], by the columns that they give; those of one's own with their functions.
 
     A name of the problem or of the engine stands for itself: what it means is known where it is
@@ -102,7 +102,7 @@ def metrics(names: Any, problem: problems.Problem, place: Place) -> Metrics | No
     return found
 
 
-def build(registry: Registry, table: Any, place: Place, tag: str) -> Any:
+def build(registry: Registry, table: Any, place: Location, tag: str) -> Any:
     """An object of the class that `table[tag]` names, with the rest of the table as parameters."""
     if not isinstance(table, dict):
         raise place.error(f"must be a table; got {table!r}. Write [{'.'.join(place.path)}].")
@@ -111,7 +111,7 @@ def build(registry: Registry, table: Any, place: Place, tag: str) -> Any:
     return construct(cls, parameters, place)
 
 
-def construct(cls: type, parameters: dict[str, Any], place: Place) -> Any:
+def construct(cls: type, parameters: dict[str, Any], place: Location) -> Any:
     """An object of a parametrised class; errors say where the value stands."""
     fields = {field.name: field for field in dataclasses.fields(cls)}
     for name in parameters:
@@ -156,7 +156,7 @@ def _parts(annotation: Any) -> Iterator[Part]:
             yield annotation
 
 
-def _value(part: Part | None, value: Any, place: Place) -> Any:
+def _value(part: Part | None, value: Any, place: Location) -> Any:
     if isinstance(part, Registry) and isinstance(value, list):
         return tuple(build(part, entry, place, tag="kind") for entry in value)
     if isinstance(part, Registry) and isinstance(value, dict):

@@ -9,7 +9,7 @@ import numpy as np
 from fedloom.data.frames import read_frame
 from fedloom.errors import DataError
 from fedloom.experiments import building
-from fedloom.experiments.places import Place, whatever_is_named
+from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.measuring.result import Result, load
 from fedloom.preparation import Preparation
 from fedloom.problems import Logistic, Multinomial, Personal, Problem, Supervised
@@ -115,5 +115,5 @@ def _problem(result: Result, where: str) -> Problem:
             f"{where} does not say which problem was solved: it has no settings. "
             f"In Python, pass problem=..."
         )
-    place = Place(where, "", ("settings", "problem"), whatever_is_named)
+    place = Location(where, "", ("settings", "problem"), whatever_is_named)
     return building.problem(tables["problem"], place)

@@ -13,7 +13,7 @@ from fedloom.data import SCHEMES, synthetic
 from fedloom.data.schemes import ByFeatures, Scheme
 from fedloom.errors import ParameterError
 from fedloom.experiments.addresses import address, slots, thing_at
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.experiments.registry import Registry
 from fedloom.hints import closest
 from fedloom.metrics.catalogue import CATALOGUE as OWN_METRICS
@@ -147,7 +147,7 @@ def code_of_others(tables: dict[str, Any]) -> set[str]:
     return {s.name for s in slots(tables) if any(registry.beyond(s.name) for registry in ALL)}
 
 
-def find_anywhere(name: str, place: Place) -> tuple[Registry[Any], Any]:
+def find_anywhere(name: str, place: Location) -> tuple[Registry[Any], Any]:
     """What a key or an address stands for, of whatever kind it is."""
     for registry in ALL:
         if name in registry:

@@ -6,7 +6,7 @@
     "my_method.py:MyMethod"         in a file
 
 Fedloom's own are known at once. Code of others is loaded when it is named, and only where the
-settings may name it (`Place.admit`). A key that fedloom has itself cannot be announced anew.
+settings may name it (`Location.admit`). A key that fedloom has itself cannot be announced anew.
 """
 
 import sys
@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from fedloom.errors import FedloomError, ParameterError
 from fedloom.experiments.addresses import Address, address, address_of, line_of, thing_at
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.hints import closest
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Registry(Mapping[str, T], Generic[T]):
             and (address(name) is not None or name in self._announced())
         )
 
-    def find(self, name: Any, place: Place) -> T:
+    def find(self, name: Any, place: Location) -> T:
         """What a key or an address stands for, at a place of a settings file."""
         if isinstance(name, str) and name in self._own:
             return self._own[name]
@@ -109,7 +109,7 @@ class Registry(Mapping[str, T], Generic[T]):
             )
         return str(at)
 
-    def _at(self, at: Address, place: Place) -> T:
+    def _at(self, at: Address, place: Location) -> T:
         thing = thing_at(at, place, self.fits)
         if not self.fits(thing):
             raise place.error(f"{at} must be {self.must}; it is {_what(thing)}. Change it.")

@@ -31,13 +31,13 @@ from fedloom.data.parties import Holders
 from fedloom.errors import MissingDataError, ProtocolError, SettingsError
 from fedloom.experiments import building, registries
 from fedloom.experiments.addresses import digest_of, digests, name_files_absolutely, short_name
+from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.options import (
     CompareSettings,
     FederationSettings,
     RunSettings,
     SweepSettings,
 )
-from fedloom.experiments.places import Place, whatever_is_named
 from fedloom.hints import closest
 from fedloom.preparation import PartyFiles, SiteFiles
 from fedloom.problems.base import Problem
@@ -56,7 +56,7 @@ class Settings(NamedTuple):
     """A settings file, read and checked; data are loaded when they are asked for."""
 
     tables: dict[str, Any]  # as read, overrides included, with files named absolutely
-    place: Place
+    place: Location
     algorithms: dict[str, Algorithm]  # by name
     problem: Problem
     run: RunSettings
@@ -157,7 +157,7 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
 def _parse_own(tables: dict[str, Any], file: Path, text: str) -> Settings:
     """Check settings that lie on this machine: whoever runs them may name code of their own."""
     name_files_absolutely(tables, file.resolve().parent)
-    return parse(tables, Place(str(file), text, admit=whatever_is_named))
+    return parse(tables, Location(str(file), text, admit=whatever_is_named))
 
 
 def tables_of(file: Path) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def text_of(file: Path) -> str:
         raise SettingsError(f"{file}: cannot be read as text: {error}. Check the file.") from error
 
 
-def parse(tables: dict[str, Any], place: Place) -> Settings:
+def parse(tables: dict[str, Any], place: Location) -> Settings:
     """Check the tables of a settings file; `place.admit` says which code they may have loaded."""
     for name in tables:
         if name not in _TABLES:
@@ -216,7 +216,7 @@ def parse(tables: dict[str, Any], place: Place) -> Settings:
     return settings
 
 
-def options_of(tables: dict[str, Any], place: Place) -> dict[str, Any]:
+def options_of(tables: dict[str, Any], place: Location) -> dict[str, Any]:
     """The tables of a settings file that say how it is run, with defaults filled in."""
     kinds = {"run": RunSettings, "compare": CompareSettings, "federation": FederationSettings}
     described = {
@@ -229,7 +229,7 @@ def options_of(tables: dict[str, Any], place: Place) -> dict[str, Any]:
     return described | {"sweep": building.describe(sweep) | {"over": over}}
 
 
-def _algorithms(tables: Any, place: Place) -> dict[str, Algorithm]:
+def _algorithms(tables: Any, place: Location) -> dict[str, Algorithm]:
     """The methods by name: the name they are given, their key, or their class's name."""
     methods: dict[str, Algorithm] = {}
     for table in tables if isinstance(tables, list) else [tables]:

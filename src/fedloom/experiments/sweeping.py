@@ -23,7 +23,7 @@ from fedloom.experiments.searching import Setting, Values
 from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.simulator.many_runs import Job, simulate_many
+from fedloom.simulator.many_runs import PlannedRun, simulate_many
 
 _RUNGS = (4, 2, 1)  # successive halving looks after a quarter and after half of the rounds
 
@@ -140,7 +140,7 @@ class _Scores:
             if self._key(trial, seed, rounds) not in self.known
         ]
         jobs = [
-            Job(t.algorithm, t.problem, seed, self.results.get(f"{t.label} {seed}"))
+            PlannedRun(t.algorithm, t.problem, seed, self.results.get(f"{t.label} {seed}"))
             for t, seed in missing
         ]
 

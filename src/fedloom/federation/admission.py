@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedloom.errors import RefusedError
 from fedloom.experiments.addresses import address, file_of
-from fedloom.experiments.places import Admission
+from fedloom.experiments.locations import Admission
 from fedloom.federation.policy import POLICY, Policy
 from fedloom.federation.policy_file import read_policy
 

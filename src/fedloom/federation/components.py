@@ -17,7 +17,7 @@ from fedloom.federation.compatibility import check_version
 from fedloom.federation.job import OUTCOME, RESULT, TOPIC, Job
 from fedloom.federation.server.conductor import Conductor
 from fedloom.federation.server.sites import Call, SiteError
-from fedloom.federation.site.service import Desk
+from fedloom.federation.site.service import SiteService
 
 _LINGER = 1.0  # seconds in which a follower may still see the last round
 _TELLING = 5.0  # in which a follower must ask, to hear why the run failed
@@ -29,10 +29,10 @@ log = logging.getLogger("fedloom")
 
 
 class SiteSide:
-    """A site: what the server calls, it passes on to the desk."""
+    """A site: what the server calls, it passes on to the service."""
 
     def __init__(self) -> None:
-        self._desk: Desk | None = None
+        self._desk: SiteService | None = None
         self._lock = threading.Lock()
 
     @collab.publish  # type: ignore[untyped-decorator]
@@ -49,9 +49,9 @@ class SiteSide:
         return list(self._desk.call(verb, facts, body))
 
 
-def _desk_of(kit: Path) -> Desk:
+def _desk_of(kit: Path) -> SiteService:
     try:
-        return Desk(kit)
+        return SiteService(kit)
     except FedloomError as error:  # it names the policy's file, and quotes it
         log.error("%s", error)
         raise FederationError("its policy cannot be read; its own log says why.") from None

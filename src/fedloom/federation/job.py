@@ -10,8 +10,8 @@ from fedloom import version
 from fedloom.errors import RefusedError
 from fedloom.experiments import building
 from fedloom.experiments.addresses import file_of, slots
+from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.options import FederationSettings
-from fedloom.experiments.places import Admission, Place
 from fedloom.experiments.settings import Settings, parse
 from fedloom.files import write_text
 
@@ -49,12 +49,12 @@ class Job(NamedTuple):
 
     def settings(self, admit: Admission) -> Settings:
         """The settings, read and checked again at whatever end this is, with what it admits."""
-        return parse(self.tables, Place(f"run {self.run}", "", admit=admit))
+        return parse(self.tables, Location(f"run {self.run}", "", admit=admit))
 
     @property
     def federation(self) -> FederationSettings:
         """How the run is led."""
-        place = Place(f"run {self.run}", "", ("federation",))
+        place = Location(f"run {self.run}", "", ("federation",))
         return building.construct(FederationSettings, self.tables.get("federation", {}), place)
 
     def text(self) -> str:

@@ -8,7 +8,7 @@ from fedloom.metrics.ready import READY
 from fedloom.problems.linear import Logistic
 
 
-class Entry(NamedTuple):
+class MetricEntry(NamedTuple):
     """A metric."""
 
     key: str
@@ -86,10 +86,10 @@ _SAID: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _ready(key: str) -> Entry:
+def _ready(key: str) -> MetricEntry:
     ready = READY[key]
     problems = {VALUES: "regression", PROBABILITIES: "classification with probabilities"}
-    return Entry(
+    return MetricEntry(
         key,
         ready.larger_is_better,
         problems.get(ready.takes, "classification"),
@@ -99,22 +99,22 @@ def _ready(key: str) -> Entry:
     )
 
 
-def _of_rows(key: str, problems: str, about: str, formula: str) -> Entry:
+def _of_rows(key: str, problems: str, about: str, formula: str) -> MetricEntry:
     larger = Logistic().metrics()[key].larger_is_better  # problems say it themselves
-    return Entry(key, larger, problems, about, formula, _MEAN_COLUMNS.format(key), _MEANS)
+    return MetricEntry(key, larger, problems, about, formula, _MEAN_COLUMNS.format(key), _MEANS)
 
 
 _ENTRIES = (
     _of_rows("accuracy", "classification", "share of rows whose class is found", "mean [s says y]"),
     _of_rows("loss", "any but saddle problems", "the problem's loss", "mean loss(s, y)"),
     *(_ready(key) for key in READY),
-    Entry(
+    MetricEntry(
         *("auc", True, "two classes, one score a row"),
         "area under the ROC curve, over the rows of all clients; nan with one class",
         "P(s of a positive row > s of a negative one), ties counting half",
         *("auc", _SCORES),
     ),
-    Entry(
+    MetricEntry(
         *("objective", False, "any"),
         "what is minimised, on training rows; in a saddle problem at the best dual",
         "sum_i a_i f_i(w) + g(w)",
@@ -123,31 +123,31 @@ _ENTRIES = (
         "aggregation the weighted mean alone. In a vertical run each party tells what its share "
         "adds.",
     ),
-    Entry(
+    MetricEntry(
         *("sparsity", True, "any", "share of zeros in the model", "mean [w_j = 0]", "sparsity"),
         "The server has the model already. In a vertical run each party tells its number of zeros.",
     ),
-    Entry(
+    MetricEntry(
         *("residual", False, "vertical", "distance of the slack from the scores", "|Ax - z|"),
         *("residual", _VERTICAL),
     ),
-    Entry(
+    MetricEntry(
         *("gap", False, "any, with a known optimum", "how far the objective is from its least"),
         *("F(w) - F(w*)", "gap", _NOWHERE),
     ),
-    Entry(
+    MetricEntry(
         *("relative_gap", False, "any, with a known optimum"),
         *("the gap, relative to that of the zero model", "(F(w) - F(w*)) / (F(0) - F(w*))"),
         *("relative_gap", _NOWHERE),
     ),
-    Entry(
+    MetricEntry(
         *("distance", False, "any, with a known optimum", "distance of the model to the optimum"),
         *("|w - w*|", "distance", _NOWHERE),
     ),
-    Entry(
+    MetricEntry(
         *("optimality", False, "any, with a known optimum"),
         *("the distance, relative to the size of the optimum", "|w - w*| / |w*|"),
         *("optimality", _NOWHERE),
     ),
 )
-CATALOGUE: Mapping[str, Entry] = {entry.key: entry for entry in _ENTRIES}
+CATALOGUE: Mapping[str, MetricEntry] = {entry.key: entry for entry in _ENTRIES}

@@ -11,9 +11,9 @@ from fedloom.data.clients import Clients
 from fedloom.preparation import gathering, tables
 from fedloom.preparation.encoding import Column, Preparation
 from fedloom.preparation.gathering import Gather
-from fedloom.preparation.own_rows import TableProblem
-from fedloom.preparation.proposals import Schema, agree, propose
+from fedloom.preparation.proposals import AgreedColumns, agree, propose
 from fedloom.preparation.statistics import Moments, Statistics
+from fedloom.preparation.table_problem import TableProblem
 from fedloom.preparation.tables import Reading, SiteTable
 from fedloom.protocol import Algorithm
 from fedloom.rounds.once import Played, play_once
@@ -55,12 +55,12 @@ def prepare(
     return _encoded(sites, preparation)
 
 
-def statistics_of(schema: Schema) -> Statistics:
+def statistics_of(schema: AgreedColumns) -> Statistics:
     """The method that counts and sums what a schema names."""
     return Statistics(len(schema.numbers), tuple(map(len, schema.words.values())))
 
 
-def raw_rows(site: SiteTable, schema: Schema) -> Rows:
+def raw_rows(site: SiteTable, schema: AgreedColumns) -> Rows:
     """Numbers with nan for gaps, and places of words with -1: what statistics are taken of."""
     columns = [tables.numbers(site.source, site.train[name]) for name in schema.numbers]
     places = [tables.places(site.train[name], w) for name, w in schema.words.items()]
@@ -72,7 +72,7 @@ def raw_rows(site: SiteTable, schema: Schema) -> Rows:
 
 
 def fitted(
-    schema: Schema, moments: Moments, missing: np.ndarray, reports: list[dict[str, Any]]
+    schema: AgreedColumns, moments: Moments, missing: np.ndarray, reports: list[dict[str, Any]]
 ) -> Preparation:
     """How rows are encoded; `missing` counts the gaps of each site in each column."""
     names = [*schema.numbers, *schema.words]
@@ -81,7 +81,7 @@ def fitted(
     return Preparation(schema.label, schema.classes, _columns(schema, moments, missing), sites)
 
 
-def _columns(schema: Schema, moments: Moments, missing: np.ndarray) -> list[Column]:
+def _columns(schema: AgreedColumns, moments: Moments, missing: np.ndarray) -> list[Column]:
     gaps = dict(zip([*schema.numbers, *schema.words], missing.sum(0).astype(int), strict=True))
     place, start = 0, 0
     columns = []

@@ -16,7 +16,7 @@ from fedloom.cohorts import everyone
 from fedloom.data.clients import Clients
 from fedloom.oracles import FedView
 from fedloom.parameters import at_least, param
-from fedloom.preparation.own_rows import OwnRows
+from fedloom.preparation.table_problem import TableRows
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.rows import Rows
 from fedloom.types import Array, Nothing
@@ -47,7 +47,7 @@ class Gather(Algorithm):
         return replies.scatter(fed.n), ()
 
     def tell(
-        self, client: Nothing, message: Nothing, f: OwnRows, key: Array, /
+        self, client: Nothing, message: Nothing, f: TableRows, key: Array, /
     ) -> tuple[Nothing, Text]:
         """The client's own bytes."""
         own = jnp.where(f.counts, f.x, 0).astype(jnp.uint8)

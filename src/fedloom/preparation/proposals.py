@@ -20,7 +20,7 @@ _LARGEST = 2.0**53  # beyond which whole numbers are no longer told apart
 
 
 @dataclasses.dataclass(frozen=True)
-class Schema:
+class AgreedColumns:
     """What all sites agreed on."""
 
     label: str
@@ -76,7 +76,7 @@ def _label(site: SiteTable, reading: Reading) -> dict[str, Any]:
     return {"kind": _WHOLE, "classes": values.astype(int).tolist()}
 
 
-def agree(texts: Mapping[str, str], reading: Reading) -> Schema:
+def agree(texts: Mapping[str, str], reading: Reading) -> AgreedColumns:
     """The schema for all sites, from the proposals by the names of their files."""
     said = {source: json.loads(text) for source, text in texts.items()}
     first = next(iter(said))
@@ -98,7 +98,7 @@ def agree(texts: Mapping[str, str], reading: Reading) -> Schema:
         for name in names
     }
     labels = {source: proposal["label"] for source, proposal in said.items()}
-    return Schema(reading.label, _classes(labels, reading), columns)
+    return AgreedColumns(reading.label, _classes(labels, reading), columns)
 
 
 def _differ(source: str, name: str, what: str, other: str) -> DataError:

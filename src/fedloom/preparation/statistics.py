@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from fedloom.cohorts import everyone
 from fedloom.oracles import FedView
 from fedloom.parameters import anything, param
-from fedloom.preparation.own_rows import OwnRows
+from fedloom.preparation.table_problem import TableRows
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.types import Array, Nothing
 
@@ -67,7 +67,7 @@ class Statistics(Algorithm):
         return moments, counted.scatter(fed.n).missing
 
     def count(
-        self, client: Nothing, message: Nothing, f: OwnRows, key: Array, /
+        self, client: Nothing, message: Nothing, f: TableRows, key: Array, /
     ) -> tuple[Nothing, Counted]:
         """What there is, what is missing, and the sums."""
         there = jnp.isfinite(f.x) & f.counts[:, None]
@@ -83,7 +83,7 @@ class Statistics(Algorithm):
         return client, Counted(present, jnp.where(there, f.x, 0).sum(0), words, gaps)
 
     def spread(
-        self, client: Nothing, mean: Array, f: OwnRows, key: Array, /
+        self, client: Nothing, mean: Array, f: TableRows, key: Array, /
     ) -> tuple[Nothing, Array]:
         """Squares about the common mean."""
         there = jnp.isfinite(f.x) & f.counts[:, None]

@@ -9,7 +9,7 @@ from fedloom.checksums import read_json
 from fedloom.errors import DataError
 from fedloom.experiments import settings
 from fedloom.experiments.addresses import short_name
-from fedloom.experiments.places import Place
+from fedloom.experiments.locations import Location
 from fedloom.experiments.registries import code_of_others
 from fedloom.measuring.result import Result, load
 
@@ -150,7 +150,7 @@ def _written(file: Path) -> dict[str, Any]:
     methods = tables["algorithm"]
     if isinstance(methods, dict):
         methods = [{"name": short_name(methods["key"]), **methods}]
-    return {**tables, "algorithm": methods, **settings.options_of(tables, Place(str(file), ""))}
+    return {**tables, "algorithm": methods, **settings.options_of(tables, Location(str(file), ""))}
 
 
 def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:

@@ -31,7 +31,7 @@ def plan_for(federation: Federation, devices: int | None) -> Plan:
     return Plan(1 if on_cpu and large else None, mesh)
 
 
-def place(tree: Tree, plan: Plan) -> Tree:
+def put_on_devices(tree: Tree, plan: Plan) -> Tree:
     """Put arrays on the device, or on all devices of the plan; shared arrays stay shared."""
     where = None if plan.mesh is None else NamedSharding(plan.mesh, PartitionSpec())
     placed: dict[int, Any] = {}

@@ -19,10 +19,10 @@ from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.simulator.progress import Silent
 from fedloom.simulator.run import simulate
-from fedloom.simulator.vmapped_runs import simulate_together
+from fedloom.simulator.vmapped_runs import simulate_vmapped
 
 
-class Job(NamedTuple):
+class PlannedRun(NamedTuple):
     """One run: what, on what, with which seed, and where it goes on from."""
 
     algorithm: Algorithm
@@ -32,7 +32,7 @@ class Job(NamedTuple):
 
 
 def simulate_many(
-    jobs: Sequence[Job],
+    jobs: Sequence[PlannedRun],
     clients: Holders,
     *,
     finished: Callable[[int, Result], None] = lambda index, result: None,
@@ -54,7 +54,7 @@ def simulate_many(
         if len(runs) == 1 or first.resume is not None:
             made = [_one(jobs[i], clients, options, Silent()) for i in places]
         else:
-            made = simulate_together(runs, first.problem, clients, **options)
+            made = simulate_vmapped(runs, first.problem, clients, **options)
         for i, result in zip(places, made, strict=True):
             results[i] = result
             finished(i, result)
@@ -62,7 +62,7 @@ def simulate_many(
 
 
 def _side_by_side(
-    jobs: Sequence[Job], clients: Holders, finished: Callable, options: dict[str, Any]
+    jobs: Sequence[PlannedRun], clients: Holders, finished: Callable, options: dict[str, Any]
 ) -> list[Result]:
     results: dict[int, Result] = {}
     stop = threading.Event()
@@ -86,7 +86,7 @@ def _side_by_side(
     return [results[i] for i in range(len(jobs))]
 
 
-def _one(job: Job, clients: Holders, options: dict[str, Any], progress: Silent) -> Result:
+def _one(job: PlannedRun, clients: Holders, options: dict[str, Any], progress: Silent) -> Result:
     try:
         result = simulate(
             job.algorithm,
@@ -104,7 +104,7 @@ def _one(job: Job, clients: Holders, options: dict[str, Any], progress: Silent) 
     return result
 
 
-def _alike(jobs: Sequence[Job]) -> Iterator[list[int]]:
+def _alike(jobs: Sequence[PlannedRun]) -> Iterator[list[int]]:
     """The places of jobs that one compiled program serves."""
     groups: dict[Any, list[int]] = {}
     for i, job in enumerate(jobs):

@@ -19,7 +19,7 @@ from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
 from fedloom.rounds import keys, program
 from fedloom.rounds.program import State
-from fedloom.simulator.devices import place
+from fedloom.simulator.devices import put_on_devices
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.task import Task
 from fedloom.types import Tree
@@ -69,7 +69,7 @@ class Simulation:
         hub, clients, traffic = self.task.opening(
             self.algorithm, self.federation, self.root, plan=self.plan
         )
-        self.state = State(0, *place((hub, clients), self.plan))
+        self.state = State(0, *put_on_devices((hub, clients), self.plan))
         self._count(traffic)
         self._evaluate(())
 
@@ -78,7 +78,7 @@ class Simulation:
         hub, clients, _ = jax.eval_shape(opening, self.algorithm, self.federation, self.root)
         like = State(np.zeros((), np.int64), hub, clients)
         saved = wire.from_named(wire.named(earlier.state), like)
-        self.state = State(int(saved.round), *place((saved.hub, saved.clients), self.plan))
+        self.state = State(int(saved.round), *put_on_devices((saved.hub, saved.clients), self.plan))
         # An interruption leaves an evaluation of its own, which the whole run does not have.
         for row, info in zip(earlier.rows, earlier.info, strict=True):
             if row["round"] % self.eval_every == 0 or row["round"] == self.total:

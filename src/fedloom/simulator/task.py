@@ -20,7 +20,7 @@ from fedloom.protocol import Algorithm
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.fit import check_fit
-from fedloom.simulator.devices import SMALL_MODEL, place, plan_for
+from fedloom.simulator.devices import SMALL_MODEL, plan_for, put_on_devices
 from fedloom.types import Tree
 
 
@@ -45,7 +45,7 @@ class Task:
         self.metrics = metrics
         federation = assemble(problem, clients, batch_size, precision)
         self.plan = plan_for(federation, devices)
-        self.federation = place(federation, self.plan)
+        self.federation = put_on_devices(federation, self.plan)
         small = federation.fed.layout.size < SMALL_MODEL
         how = {"small_steps": small, "deterministic": deterministic}
         self.rounds = compiled(program.rounds, "plan", **how)

@@ -24,7 +24,7 @@ from fedloom.simulator.task import Task
 from fedloom.types import Array, Tree
 
 
-def simulate_together(
+def simulate_vmapped(
     runs: Sequence[tuple[Algorithm, int]],
     problem: Problem,
     clients: Holders,

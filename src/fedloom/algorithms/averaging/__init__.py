@@ -3,12 +3,12 @@
 from fedloom.algorithms.averaging.fedavg import FedAvg
 from fedloom.algorithms.averaging.fedprox import FedProx
 from fedloom.algorithms.averaging.scaffold import Scaffold
-from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.entry import MethodEntry
 
 _SOLVES = "min_w  sum_i a_i f_i(w): one model for all clients"
 
 ENTRIES = (
-    Entry(
+    MethodEntry(
         "fedavg",
         FedAvg,
         "averaging",
@@ -16,7 +16,7 @@ ENTRIES = (
         _SOLVES,
         {"lr": 0.1, "local_steps": 3, "cohort": 3},
     ),
-    Entry(
+    MethodEntry(
         "fedprox",
         FedProx,
         "averaging",
@@ -24,7 +24,7 @@ ENTRIES = (
         _SOLVES,
         {"lr": 0.1, "mu": 0.2, "local_steps": 3, "cohort": 3, "stragglers": 30},
     ),
-    Entry(
+    MethodEntry(
         "scaffold",
         Scaffold,
         "averaging",

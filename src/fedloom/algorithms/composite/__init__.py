@@ -6,12 +6,12 @@ from fedloom.algorithms.composite.fedadmm import FedADMM
 from fedloom.algorithms.composite.feddr import FedDR
 from fedloom.algorithms.composite.feddualavg import FedDualAvg
 from fedloom.algorithms.composite.fedmid import FedMid
-from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.entry import MethodEntry
 
 _SOLVES = "min_x  sum_i a_i f_i(x) + g(x): f_i smooth, g convex with a proximal map"
 
 ENTRIES = (
-    Entry(
+    MethodEntry(
         "decoupled_prox",
         DecoupledProx,
         "composite",
@@ -20,7 +20,7 @@ ENTRIES = (
         {"lr": 0.1, "local_steps": 3, "cohort": 3},
         "composite",
     ),
-    Entry(
+    MethodEntry(
         "fedmid",
         FedMid,
         "composite",
@@ -29,7 +29,7 @@ ENTRIES = (
         {"lr": 0.1, "local_steps": 3, "cohort": 3},
         "composite",
     ),
-    Entry(
+    MethodEntry(
         "feddualavg",
         FedDualAvg,
         "composite",
@@ -38,7 +38,7 @@ ENTRIES = (
         {"lr": 0.1, "local_steps": 3, "cohort": 3},
         "composite",
     ),
-    Entry(
+    MethodEntry(
         "fast_fedda",
         FastFedDA,
         "composite",
@@ -47,7 +47,7 @@ ENTRIES = (
         {"mu": 0.1, "local_steps": 3, "cohort": 3},
         "composite",
     ),
-    Entry(
+    MethodEntry(
         "feddr",
         FedDR,
         "composite",
@@ -56,7 +56,7 @@ ENTRIES = (
         {"step": 0.5, "lr": 0.2, "local_steps": 3, "relaxation": 1.5, "cohort": 3},
         "composite",
     ),
-    Entry(
+    MethodEntry(
         "fedadmm",
         FedADMM,
         "composite",

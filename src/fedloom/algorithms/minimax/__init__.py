@@ -1,6 +1,6 @@
 """Minimax: AUC and robust classification, with one dual for all clients or one for each."""
 
-from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.entry import MethodEntry
 from fedloom.algorithms.minimax.codasca import CODASCA
 from fedloom.algorithms.minimax.fed_norm_sgda import FedNormSGDA
 from fedloom.algorithms.minimax.fednest import FedNest
@@ -19,8 +19,8 @@ _SEP = f"SEP, a dual for each client: min_x  sum_i a_i max_y f_i(x, y) + g(x); {
 _RATES = {"lr": 0.1, "dual_lr": 0.2, "local_steps": 3}
 
 
-def _entry(key: str, cls: type, paper: str, trial: dict, solves: str = _SH) -> Entry:
-    return Entry(key, cls, "minimax", paper, solves, trial, "saddle")
+def _entry(key: str, cls: type, paper: str, trial: dict, solves: str = _SH) -> MethodEntry:
+    return MethodEntry(key, cls, "minimax", paper, solves, trial, "saddle")
 
 
 ENTRIES = (

@@ -1,6 +1,6 @@
 """Personal: every client its own model, which may be small and quantised."""
 
-from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.entry import MethodEntry
 from fedloom.algorithms.personal.local_training import LocalTraining
 from fedloom.algorithms.personal.mutual_learning import MutualLearning
 from fedloom.algorithms.personal.per_fedavg import PerFedAvg
@@ -15,7 +15,7 @@ _BITS = Quantisation(pull=0.05, centre_lr=0.01, freeze_after=4)
 _COMMON = {"lr": 0.1, "local_steps": 3, "cohort": 3}
 
 ENTRIES = (
-    Entry(
+    MethodEntry(
         "quped",
         QuPeD,
         "personal",
@@ -25,7 +25,7 @@ ENTRIES = (
         _COMMON | {"quantise": _BITS, "decay": 0.9},
         "personal",
     ),
-    Entry(
+    MethodEntry(
         "qupel",
         QuPeL,
         "personal",
@@ -35,7 +35,7 @@ ENTRIES = (
         _COMMON | {"quantise": _BITS},
         "personal-alike",
     ),
-    Entry(
+    MethodEntry(
         "quantized_training",
         QuantizedTraining,
         "personal",
@@ -44,7 +44,7 @@ ENTRIES = (
         _COMMON | {"quantise": _BITS, "optimiser": "adam"},
         "personal-alike",
     ),
-    Entry(
+    MethodEntry(
         "local_training",
         LocalTraining,
         "personal",
@@ -53,7 +53,7 @@ ENTRIES = (
         _COMMON | {"decay": 0.9},
         "personal-alike",
     ),
-    Entry(
+    MethodEntry(
         "mutual_learning",
         MutualLearning,
         "personal",
@@ -62,7 +62,7 @@ ENTRIES = (
         _COMMON,
         "personal-alike",
     ),
-    Entry(
+    MethodEntry(
         "pfedme",
         PFedMe,
         "personal",
@@ -70,7 +70,7 @@ ENTRIES = (
         "min_w  sum_i a_i min_x f_i(x) + (penalty/2) |x - w|^2",
         _COMMON | {"penalty": 2.0, "outer_lr": 0.1, "inner_steps": 2},
     ),
-    Entry(
+    MethodEntry(
         "per_fedavg",
         PerFedAvg,
         "personal",

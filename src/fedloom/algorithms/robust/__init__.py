@@ -1,6 +1,6 @@
 """Robust: no client left behind, by the worst mixture of clients or by fairness."""
 
-from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.entry import MethodEntry
 from fedloom.algorithms.robust.afl import AFL
 from fedloom.algorithms.robust.drfa import DRFA
 from fedloom.algorithms.robust.drfa_ga import DRFAGA
@@ -15,7 +15,7 @@ _HELD = f"{_WORST}, lambda held to equal weights"
 _FAIR = "min_w  sum_i a_i f_i(w)^(q+1) / (q+1): large losses count more"
 
 ENTRIES = (
-    Entry(
+    MethodEntry(
         "afl",
         AFL,
         "robust",
@@ -23,7 +23,7 @@ ENTRIES = (
         _WORST,
         {"lr": 0.2, "weight_lr": 0.1},
     ),
-    Entry(
+    MethodEntry(
         "drfa",
         DRFA,
         "robust",
@@ -31,7 +31,7 @@ ENTRIES = (
         _WORST,
         {"lr": 0.1, "weight_lr": 0.05, "local_steps": 3, "cohort": 3},
     ),
-    Entry(
+    MethodEntry(
         "drfa_prox",
         DRFAProx,
         "robust",
@@ -39,7 +39,7 @@ ENTRIES = (
         _HELD,
         {"lr": 0.1, "weight_lr": 0.05, "mu": 0.5, "prior": "kl", "local_steps": 3, "cohort": 3},
     ),
-    Entry(
+    MethodEntry(
         "drfa_ga",
         DRFAGA,
         "robust",
@@ -47,7 +47,7 @@ ENTRIES = (
         _HELD,
         {"lr": 0.1, "weight_lr": 0.1, "mu": 0.2, "local_steps": 3, "cohort": 3},
     ),
-    Entry(
+    MethodEntry(
         "q_fedavg",
         QFedAvg,
         "robust",
@@ -55,7 +55,7 @@ ENTRIES = (
         _FAIR,
         {"lr": 0.1, "q": 1.0, "local_steps": 3, "cohort": 3},
     ),
-    Entry(
+    MethodEntry(
         "q_fedsgd",
         QFedSGD,
         "robust",

@@ -1,6 +1,6 @@
 """Vertical: the same people, other columns at each party."""
 
-from fedloom.algorithms.entry import Entry
+from fedloom.algorithms.entry import MethodEntry
 from fedloom.algorithms.vertical.egvfl import EGVFL
 from fedloom.algorithms.vertical.egvfl_augmented import EGVFLAugmented
 from fedloom.algorithms.vertical.egvfl_compressed import EGVFLCompressed
@@ -24,9 +24,9 @@ _STEP = {"step": 0.1}
 
 def _entry(
     key: str, cls: type, trial: dict, number: int, solves: str = _SMOOTH, draws: bool = False
-) -> Entry:
+) -> MethodEntry:
     paper = f"{_EGVFL}, Algorithm {number}" if number else "public"
-    return Entry(key, cls, "vertical", paper, solves, trial, "vertical", not draws)
+    return MethodEntry(key, cls, "vertical", paper, solves, trial, "vertical", not draws)
 
 
 ENTRIES = (

@@ -15,13 +15,13 @@ import numpy as np
 
 from fedloom.errors import FederationError, UnopenedError, WireError
 from fedloom.exchange import wire
+from fedloom.exchange.expected import Expected
 from fedloom.exchange.hub import Hub, Letter, Lost, Tag
-from fedloom.exchange.schema import Expected
 from fedloom.exchange.secure import masks, shamir
 from fedloom.exchange.secure.circle import LEAST, threshold
 from fedloom.exchange.secure.grid import from_ring
 from fedloom.exchange.secure.member import masked_body, read_masked
-from fedloom.exchange.secure.sums import Kinds, Sums, unflat
+from fedloom.exchange.secure.sums import Kinds, SummedReplies, unflat
 from fedloom.protocol import Ask, Cohort
 from fedloom.types import Tree
 
@@ -86,7 +86,7 @@ class SecureHub(Hub):
         parts = unflat(total, kinds, expected.reply)
         present = present & np.isin(ids, arrived)
         weight = np.asarray(self.fed.weights)[arrived].sum(dtype=np.asarray(self.fed.weights).dtype)
-        return Sums(
+        return SummedReplies(
             Cohort(jnp.asarray(ids), jnp.asarray(present), request.to.repeats),
             parts.get("plain"),
             parts.get("weighted"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.errors import ProtocolError
-from fedloom.exchange.schema import STAGES
+from fedloom.exchange.expected import STAGES
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, relay
 from fedloom.pytrees import pytree
@@ -111,7 +111,7 @@ class _Noting:
 
 
 @pytree
-class Sums:
+class SummedReplies:
     """What came back, summed: all that a method sees of its replies."""
 
     cohort: Cohort

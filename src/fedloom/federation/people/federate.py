@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.experiments import building, registries
-from fedloom.experiments.places import Place, whatever_is_named
+from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.settings import parse
 from fedloom.federation.job import check_sendable
 from fedloom.federation.kits import open_kit
@@ -90,7 +90,7 @@ def federate(
         "run": run,
         "federation": {name: value for name, value in federation.items() if value is not None},
     }
-    settings = parse(tables, Place("federate", "", admit=whatever_is_named))
+    settings = parse(tables, Location("federate", "", admit=whatever_is_named))
     check_sendable(settings)
     bar = progress_for(
         progress,

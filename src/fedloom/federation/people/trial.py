@@ -23,7 +23,7 @@ ID = "person"  # of the rows of parties
 LEAD = "lead@fedloom.local"
 
 
-class Trial(NamedTuple):
+class TrialFederation(NamedTuple):
     """The kits of a federation on one machine."""
 
     server: Kit
@@ -43,7 +43,7 @@ def build(
     problems: Sequence[str],
     parts: Sequence[str] = (),
     people: dict[str, str] | None = None,
-) -> Trial:
+) -> TrialFederation:
     """Provision a server and a site for each client, and give each site what it holds in a file.
 
     Of parties with columns, the server gets the labels.
@@ -60,7 +60,7 @@ def build(
         policy={**code, **_allowed(clients)},
     )
     kits = {kit.name: kit for kit in provision(project, folder)}
-    made = Trial(kits["localhost"], tuple(kits[name] for name in names), kits[LEAD])
+    made = TrialFederation(kits["localhost"], tuple(kits[name] for name in names), kits[LEAD])
     set_policy(made.server.path, **code)
     rows = folder / "rows"
     if isinstance(clients, Parties):
@@ -92,7 +92,7 @@ def _allowed(holders: Holders) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def up(trial: Trial, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
+def up(trial: TrialFederation, say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
     """The server and all sites, running."""
     say(f"starting a server and {len(trial.sites)} sites")
     with running(trial.server, *trial.sites):

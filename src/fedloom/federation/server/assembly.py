@@ -11,10 +11,10 @@ from fedloom import version
 from fedloom.errors import FederationError, WireError
 from fedloom.federation.job import Job
 from fedloom.federation.server import claims
-from fedloom.federation.server.checkpoint import Progress
+from fedloom.federation.server.checkpoint import Checkpoint
 from fedloom.federation.server.claims import UnfitError
-from fedloom.federation.server.columns import AllColumns
-from fedloom.federation.server.rows import AllRows
+from fedloom.federation.server.columns import ColumnsAtServer
+from fedloom.federation.server.rows import RowsAtServer
 from fedloom.federation.server.sites import SiteError, Sites, TooFewError
 
 Facts = dict[str, Any]
@@ -24,7 +24,11 @@ class Assembly:
     """The sites of a run, as they come together."""
 
     def __init__(
-        self, job: Job, all: AllColumns | AllRows, sites: Sites, note: Callable[[str], None]
+        self,
+        job: Job,
+        all: ColumnsAtServer | RowsAtServer,
+        sites: Sites,
+        note: Callable[[str], None],
     ):
         self.job = job
         self.all = all
@@ -33,7 +37,7 @@ class Assembly:
         self.left_out: list[str] = []  # and why
         self.noises: dict[str, tuple[float, float]] = {}  # noise and delta of sites that have some
 
-    def gather(self, saved: Progress | None, quorum: int | None) -> None:
+    def gather(self, saved: Checkpoint | None, quorum: int | None) -> None:
         """Settle who takes part; after a restart, check that who took part still fits."""
         there = self._heard(
             {name: self._hello(name) for name in self.sites.names}, self._read_hello

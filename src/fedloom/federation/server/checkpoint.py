@@ -14,7 +14,7 @@ from fedloom.types import Tree
 
 
 @dataclasses.dataclass
-class Progress:
+class Checkpoint:
     """How far a run has come."""
 
     round: int = 0
@@ -32,7 +32,7 @@ class Progress:
 _ARRAYS = ("hub", "info", "client_metrics")
 
 
-def save(progress: Progress, path: Path) -> None:
+def save(progress: Checkpoint, path: Path) -> None:
     """Write a checkpoint in the place of the last one."""
     facts = {
         field.name: getattr(progress, field.name)
@@ -43,7 +43,7 @@ def save(progress: Progress, path: Path) -> None:
     array_files.write(path, tree, {"run": path.parent.name, "progress": facts})
 
 
-def load(path: Path) -> Progress | None:
+def load(path: Path) -> Checkpoint | None:
     """The last checkpoint; None where no round was completed."""
     try:
         arrays, facts = array_files.read(path)
@@ -61,7 +61,7 @@ def load(path: Path) -> Progress | None:
         info = {name.removeprefix("info/"): array for name, array in shown.items()}
         tree = nested(arrays)
         metrics = dict(vars(tree.client_metrics)) if hasattr(tree, "client_metrics") else {}
-        return Progress(
+        return Checkpoint(
             **told,
             hub=getattr(tree, "hub", ()),
             info=listed(info, len(told["rows"])),

@@ -40,7 +40,7 @@ _OF_SHARES = ("penalty", "regularisation", "zeros", "size")
 _PEOPLE = "people.json"  # in the folder of a run at the server: whom it is about
 
 
-class AllColumns:
+class ColumnsAtServer:
     """What the label party knows of the columns of all parties."""
 
     def __init__(self, settings: Settings, home: Path, run: Path, sites: Sites):

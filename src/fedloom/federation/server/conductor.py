@@ -10,12 +10,12 @@ from fedloom.exchange.secure.circle import LEAST
 from fedloom.federation.admission import at_server
 from fedloom.federation.job import Job
 from fedloom.federation.server.assembly import Assembly
-from fedloom.federation.server.checkpoint import Progress, load
-from fedloom.federation.server.columns import AllColumns
+from fedloom.federation.server.checkpoint import Checkpoint, load
+from fedloom.federation.server.columns import ColumnsAtServer
 from fedloom.federation.server.course import Course
-from fedloom.federation.server.rows import AllRows
+from fedloom.federation.server.rows import RowsAtServer
 from fedloom.federation.server.sites import Call, Sites
-from fedloom.federation.server.tables import AllTables
+from fedloom.federation.server.tables import TablesAtServer
 from fedloom.measuring.result import Result
 from fedloom.problems.vertical import Vertical
 from fedloom.rounds.fit import check_fit
@@ -57,7 +57,7 @@ class Conductor:
     def status(self) -> Facts:
         """How the run stands, for whoever asks."""
         course = self.course
-        progress = Progress() if course is None else course.progress
+        progress = Checkpoint() if course is None else course.progress
         return {
             "round": 0 if course is None else course.hub.round,
             "rounds": self.settings.run.rounds,
@@ -91,9 +91,9 @@ class Conductor:
             self.sites.close()
             return self.course.result(self.job.run, self.notes)
 
-    def _of_all(self) -> AllColumns | AllRows:
+    def _of_all(self) -> ColumnsAtServer | RowsAtServer:
         if isinstance(self.settings.problem, Vertical):
-            return AllColumns(self.settings, self.home, self.file.parent, self.sites)
+            return ColumnsAtServer(self.settings, self.home, self.file.parent, self.sites)
         if "sites" in self.job.tables["data"]:
-            return AllTables(self.settings, self.file.parent, self.sites)
-        return AllRows(self.settings)
+            return TablesAtServer(self.settings, self.file.parent, self.sites)
+        return RowsAtServer(self.settings)

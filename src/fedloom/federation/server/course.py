@@ -18,15 +18,15 @@ from fedloom import directions
 from fedloom.algorithms.wrappers.private import sealed
 from fedloom.data import holdings
 from fedloom.exchange import wire
+from fedloom.exchange.expected import expected_exchanges
 from fedloom.exchange.hub import Hub, TooFewRepliesError
-from fedloom.exchange.schema import schema
 from fedloom.exchange.secure.hub import SecureHub
 from fedloom.exchange.secure.sums import sums_of
-from fedloom.exchange.shapes import outline
+from fedloom.exchange.shapes import as_shapes
 from fedloom.experiments.settings import Settings
-from fedloom.federation.server.checkpoint import Progress, save
-from fedloom.federation.server.columns import AllColumns
-from fedloom.federation.server.rows import AllRows
+from fedloom.federation.server.checkpoint import Checkpoint, save
+from fedloom.federation.server.columns import ColumnsAtServer
+from fedloom.federation.server.rows import RowsAtServer
 from fedloom.federation.server.sites import PAUSE_SECONDS, STRIKES, Sites, TooFewError
 from fedloom.measuring import privacy_ledger
 from fedloom.measuring.result import Result
@@ -42,12 +42,12 @@ class Course:
     def __init__(
         self,
         settings: Settings,
-        all: AllColumns | AllRows,
+        all: ColumnsAtServer | RowsAtServer,
         sites: Sites,
         noises: Mapping[str, tuple[float, float]],
         file: Path,
         *,
-        saved: Progress | None,
+        saved: Checkpoint | None,
         note: Callable[[str], None],
     ):
         self.settings = settings
@@ -57,11 +57,11 @@ class Course:
         self.file = file
         self.note = note
         self.waiting = False
-        self.progress = saved or Progress()
+        self.progress = saved or Checkpoint()
         self.holders = all.holders()
         run, algorithm = settings.options(), sealed(settings.algorithm)
         self.wanted = all.choose(run["metrics"])
-        whole = outline(settings.problem, self.holders, run["batch_size"], run["precision"])
+        whole = as_shapes(settings.problem, self.holders, run["batch_size"], run["precision"])
         self.spent = privacy_ledger.ledger(algorithm, whole)
         if privacy_ledger.private_layer(algorithm) is None:
             self.spent = privacy_ledger.of_sites(algorithm, whole, noises)
@@ -70,7 +70,7 @@ class Course:
         self.hub: Hub = kind(
             algorithm,
             know(settings.problem, self.holders, run["precision"]),
-            schema(algorithm, whole),
+            expected_exchanges(algorithm, whole),
             sites,
             names=all.roster.names,
             seed=run["seed"],
@@ -144,7 +144,7 @@ class Course:
         progress.bytes_down, progress.hub = hub.bytes_down, to_host(hub.state)
         save(progress, self.file)
 
-    def _restore(self, saved: Progress) -> None:
+    def _restore(self, saved: Checkpoint) -> None:
         hub = self.hub
         hub.state = jax.tree.map(
             jnp.asarray, wire.from_named(wire.named(saved.hub), jax.eval_shape(lambda: hub.state))

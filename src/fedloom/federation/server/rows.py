@@ -28,7 +28,7 @@ from fedloom.types import Tree
 Facts = dict[str, Any]
 
 
-class AllRows:
+class RowsAtServer:
     """What the server knows of the rows of all sites."""
 
     def __init__(self, settings: Settings):

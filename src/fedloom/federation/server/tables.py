@@ -19,20 +19,20 @@ import numpy as np
 from fedloom.checksums import read_json, write_json
 from fedloom.errors import DataError, FederationError, WireError
 from fedloom.exchange import wire
+from fedloom.exchange.expected import Expected, expected_exchanges
 from fedloom.exchange.hub import Hub, Letter, Lost
-from fedloom.exchange.schema import Expected, schema
-from fedloom.exchange.shapes import outline
+from fedloom.exchange.shapes import as_shapes
 from fedloom.experiments.settings import Settings
 from fedloom.federation.roster import Roster
 from fedloom.federation.server import claims
 from fedloom.federation.server.claims import UnfitError, check_alike
-from fedloom.federation.server.rows import AllRows
+from fedloom.federation.server.rows import RowsAtServer
 from fedloom.federation.server.sites import SiteError, Sites
 from fedloom.federation.site.table import as_facts, bare_tables, files_of
 from fedloom.population import know
 from fedloom.preparation import Preparation, fitting
-from fedloom.preparation.own_rows import TableProblem
-from fedloom.preparation.proposals import Schema, agree
+from fedloom.preparation.proposals import AgreedColumns, agree
+from fedloom.preparation.table_problem import TableProblem
 from fedloom.preparation.tables import EMPTY, NUMBER, WORD, Reading
 from fedloom.pytrees import to_host
 
@@ -42,7 +42,7 @@ _FILE = "preparation.json"  # in the folder of a run at the server
 _LARGEST_SUM = 1e100
 
 
-class AllTables(AllRows):
+class TablesAtServer(RowsAtServer):
     """What the server knows of the tables of all sites."""
 
     def __init__(self, settings: Settings, run: Path, sites: Sites):
@@ -87,7 +87,7 @@ class AllTables(AllRows):
         self.found = [f"{features} features of {len(agreed.columns)} columns, prepared together"]
 
     def _get_ready(
-        self, names: tuple[str, ...], agreed: Schema, rows: list[int]
+        self, names: tuple[str, ...], agreed: AgreedColumns, rows: list[int]
     ) -> tuple[tuple[int, ...], ...]:
         """Tell every site the schema; it answers with its rows of each class."""
         facts = {"schema": as_facts(agreed), "rows": rows}
@@ -105,13 +105,15 @@ class AllTables(AllRows):
                 raise UnfitError(name, str(error)) from None
         return tuple(counts)
 
-    def _counted(self, names: tuple[str, ...], agreed: Schema, rows: list[int]) -> tuple[Hub, Any]:
+    def _counted(
+        self, names: tuple[str, ...], agreed: AgreedColumns, rows: list[int]
+    ) -> tuple[Hub, Any]:
         """The counts and sums of all sites: a round of the method that takes them."""
         method, place = fitting.statistics_of(agreed), (TableProblem(), bare_tables(rows, agreed))
         self.sites.names = names  # a letter goes to a number
         faults: list[tuple[str, str]] = []
         with jax.enable_x64(True):
-            said = schema(method, outline(*place, None, "float64"))
+            said = expected_exchanges(method, as_shapes(*place, None, "float64"))
             hub = Hub(
                 method,
                 know(*place, "float64"),
@@ -171,7 +173,7 @@ class AllTables(AllRows):
         self.about = {"preparation": facts}
 
 
-def _agreed(proposals: Mapping[str, str], reading: Reading) -> Schema:
+def _agreed(proposals: Mapping[str, str], reading: Reading) -> AgreedColumns:
     """A schema for all; raises UnfitError where it fails by one site, without which it does not."""
     try:
         return agree(proposals, reading)

@@ -31,7 +31,7 @@ from fedloom.types import Array
 Facts = dict[str, Any]
 
 
-class OwnColumns:
+class ColumnsAtSite:
     """A party's own columns, in a run."""
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):

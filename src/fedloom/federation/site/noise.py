@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from fedloom.errors import RefusedError
-from fedloom.exchange.schema import Schema
+from fedloom.exchange.expected import Expectations
 from fedloom.federation.policy import Policy
 from fedloom.types import Tree
 
@@ -61,7 +61,7 @@ def _source() -> np.random.Generator:
     return np.random.default_rng(secrets.randbits(256))
 
 
-def check_protectable(said: Schema) -> None:
+def check_protectable(said: Expectations) -> None:
     """Refuse a method some of whose replies noise cannot hide."""
     for exchange in (exchange for stage in said.values() for exchange in stage):
         _check_real(jax.tree.leaves(exchange.reply), f" to {exchange.method!r}")

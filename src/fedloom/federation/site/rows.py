@@ -14,7 +14,7 @@ from fedloom.data.dataset import Dataset
 from fedloom.deploy.deployed import taken_at
 from fedloom.errors import RefusedError
 from fedloom.exchange import wire
-from fedloom.exchange.shapes import lone
+from fedloom.exchange.shapes import one_with_rows
 from fedloom.exchange.site import Site
 from fedloom.experiments.settings import Settings
 from fedloom.federation.policy import Policy
@@ -33,7 +33,7 @@ from fedloom.types import Array, Tree
 Facts = dict[str, Any]
 
 
-class OwnRows:
+class RowsAtSite:
     """A site's own rows, in a run."""
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
@@ -103,7 +103,7 @@ class OwnRows:
         self.labels = () if bare.labels is None else tuple(map(str, bare.labels))
         run = self.settings.run.options()
         place = (self.settings.problem, bare, id, train, test)
-        return lone(*place, run["batch_size"], run["precision"])
+        return one_with_rows(*place, run["batch_size"], run["precision"])
 
     def measure(self, site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """How the model, or what this site makes of it, does on the site's own rows."""

@@ -30,14 +30,14 @@ from fedloom.errors import (
     WireError,
 )
 from fedloom.exchange import wire
+from fedloom.exchange.expected import expected_exchanges
 from fedloom.exchange.hub import Letter
-from fedloom.exchange.schema import schema
 from fedloom.exchange.secure.circle import circle_of
 from fedloom.exchange.secure.identity import Identity
 from fedloom.exchange.secure.ledger import Ledger
 from fedloom.exchange.secure.member import Member
 from fedloom.exchange.secure.sums import sums_of
-from fedloom.exchange.shapes import outline
+from fedloom.exchange.shapes import as_shapes
 from fedloom.exchange.site import Site
 from fedloom.federation.admission import at_site
 from fedloom.federation.compatibility import check_version
@@ -48,11 +48,11 @@ from fedloom.federation.policy_file import read_policy
 from fedloom.federation.roster import check_roster
 from fedloom.federation.site.answers import Answers
 from fedloom.federation.site.budget import Budget, noise_of
-from fedloom.federation.site.columns import OwnColumns
+from fedloom.federation.site.columns import ColumnsAtSite
 from fedloom.federation.site.noise import blurred, check_protectable, protect
-from fedloom.federation.site.rows import OwnRows
+from fedloom.federation.site.rows import RowsAtSite
 from fedloom.federation.site.states import Folder
-from fedloom.federation.site.table import OwnTable
+from fedloom.federation.site.table import TableAtSite
 from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, part
 from fedloom.measuring import evaluation
 from fedloom.problems.vertical import Vertical
@@ -65,7 +65,7 @@ log = logging.getLogger("fedloom")
 _MAY_LEAVE = (RefusedError, StaleStateError, UnopenedError, WireError)
 
 
-class Desk:
+class SiteService:
     """Where the hub's calls arrive."""
 
     def __init__(self, kit: Path):
@@ -74,7 +74,7 @@ class Desk:
         self.budget = Budget(kit, self.policy)
         self._lock = threading.Lock()  # calls may come in side by side
         # Before `hello` there is no run, and before `begin` no place in it.
-        self._own: OwnColumns | OwnRows | None = None
+        self._own: ColumnsAtSite | RowsAtSite | None = None
         self._site: Site | None = None
         self._said: dict[str, tuple[str, bytes]] = {}
         self._answered: dict[str, tuple[Facts, bytes]] = {}
@@ -82,7 +82,7 @@ class Desk:
         self._double = False
 
     @property
-    def own(self) -> OwnColumns | OwnRows:
+    def own(self) -> ColumnsAtSite | RowsAtSite:
         """What this site holds, in the run."""
         if self._own is None:
             raise RefusedError("this site has not been told of a run. Say hello first.")
@@ -163,11 +163,11 @@ class Desk:
         self.noise = noise_of(self.policy, self.settings.algorithm)
         self.budget.check(self.noise)
         self._double = self.settings.run.precision == "float64"
-        kind: type[OwnColumns | OwnRows | OwnTable] = OwnRows
+        kind: type[ColumnsAtSite | RowsAtSite | TableAtSite] = RowsAtSite
         if isinstance(self.settings.problem, Vertical):
-            kind = OwnColumns
+            kind = ColumnsAtSite
         elif "sites" in tables["data"]:
-            kind = OwnTable
+            kind = TableAtSite
         self._own = kind(name, self.kit, self.policy, self.settings)
         self.answers = Answers(self.kit / "answers" / self.job.run)
         privacy = None if self.noise is None else [self.noise, self.policy.delta]
@@ -187,11 +187,11 @@ class Desk:
         id = facts.pop("id")
         run, algorithm = self.settings.options(), sealed(self.settings.algorithm)
         bare, group, answer = own.begin(id, facts, body)
-        whole = outline(self.settings.problem, bare, run["batch_size"], run["precision"])
-        said = schema(algorithm, whole)
+        whole = as_shapes(self.settings.problem, bare, run["batch_size"], run["precision"])
+        said = expected_exchanges(algorithm, whole)
         if self.policy.clip is not None:
             check_protectable(said)
-        shelf = Folder(self.kit / "states" / self.job.run)
+        store = Folder(self.kit / "states" / self.job.run)
         member = None
         if self.settings.federation.secure_aggregation:
             member = Member(
@@ -201,11 +201,11 @@ class Desk:
                 self._protected,
                 identity=Identity(self.kit),
                 circle=circle_of(self.job.run, self.job.tables, facts, body),
-                ledger=Ledger(shelf.path),
+                ledger=Ledger(store.path),
                 least=self.policy.min_sites,
             )
         # All at once: a place without its part in secure sums would answer in plain.
-        site = Site(id, algorithm, group, said, seed=run["seed"], shelf=shelf)
+        site = Site(id, algorithm, group, said, seed=run["seed"], store=store)
         self._site, self.member, self.fed = site, member, whole.fed
         return answer, b""
 

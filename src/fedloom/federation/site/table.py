@@ -15,8 +15,8 @@ import numpy as np
 from fedloom.data.clients import Clients
 from fedloom.errors import RefusedError
 from fedloom.exchange import wire
-from fedloom.exchange.schema import schema
-from fedloom.exchange.shapes import lone, outline
+from fedloom.exchange.expected import expected_exchanges
+from fedloom.exchange.shapes import as_shapes, one_with_rows
 from fedloom.exchange.site import Site
 from fedloom.experiments import building
 from fedloom.experiments.settings import Settings
@@ -24,19 +24,19 @@ from fedloom.federation.letters import letter_from
 from fedloom.federation.policy import Policy
 from fedloom.federation.roster import Roster, check_numbers_of_rows, check_own
 from fedloom.federation.site import small_counts
-from fedloom.federation.site.rows import OwnRows
+from fedloom.federation.site.rows import RowsAtSite
 from fedloom.federation.site.summed_rows import SummedRows
 from fedloom.population import Group
 from fedloom.preparation import Preparation, SiteFiles, fitting
-from fedloom.preparation.own_rows import TableProblem
-from fedloom.preparation.proposals import Schema, propose
+from fedloom.preparation.proposals import AgreedColumns, propose
+from fedloom.preparation.table_problem import TableProblem
 from fedloom.preparation.tables import NUMBER, WORD, check_no_key, places
 from fedloom.rows import Rows
 
 Facts = dict[str, Any]
 
 
-class OwnTable(OwnRows):
+class TableAtSite(RowsAtSite):
     """A site's own table, in a run."""
 
     counting: Site  # answers while counts and sums are taken
@@ -79,15 +79,15 @@ class OwnTable(OwnRows):
         with jax.enable_x64(True):
             if "schema" not in facts:
                 return {}, wire.encode(self.counting.answer(letter_from(facts, body, 1)))
-            agreed = self._checked(Schema(**facts["schema"]))
+            agreed = self._checked(AgreedColumns(**facts["schema"]))
             check_numbers_of_rows(facts["id"], facts["rows"], self.table.train.height)
             self.summed.note()
             bare = bare_tables(facts["rows"], agreed)
             method = fitting.statistics_of(agreed)
             rows = small_counts.without_rare(fitting.raw_rows(self.table, agreed), self.least)
             place = (TableProblem(), bare)
-            group = lone(*place, facts["id"], rows, None, None, "float64")
-            expected = schema(method, outline(*place, None, "float64"))
+            group = one_with_rows(*place, facts["id"], rows, None, None, "float64")
+            expected = expected_exchanges(method, as_shapes(*place, None, "float64"))
             self.counting = Site(facts["id"], method, group, expected, seed=0)
         return {"counts": self._counts(agreed.label, agreed.classes)}, b""
 
@@ -104,7 +104,7 @@ class OwnTable(OwnRows):
         bare = roster.bare()
         preparation = Preparation.from_dict(json.loads(body))
         words = {column.name: column.words for column in preparation.columns}
-        self._checked(Schema(preparation.label, preparation.classes, words))
+        self._checked(AgreedColumns(preparation.label, preparation.classes, words))
         counts = self._counts(preparation.label, preparation.classes)
         check_own(roster, id, counts, preparation.classes, (len(preparation.features),))
         source, test = self.table.source, None
@@ -116,7 +116,7 @@ class OwnTable(OwnRows):
         group = self._group(bare, id, train, test, roster.tested)
         return bare, group, {"unknown": unknown}
 
-    def _checked(self, agreed: Schema) -> Schema:
+    def _checked(self, agreed: AgreedColumns) -> AgreedColumns:
         """What the hub made of the proposals must be about what this site has proposed."""
         own = json.loads(self.proposal)["columns"]
         fits = agreed.label == self.reading.label and agreed.columns.keys() == own.keys()
@@ -136,7 +136,7 @@ def files_of(settings: Settings) -> SiteFiles:
     return building.construct(SiteFiles, settings.tables["data"], settings.place / "data")
 
 
-def bare_tables(rows: list[int], agreed: Schema) -> Clients:
+def bare_tables(rows: list[int], agreed: AgreedColumns) -> Clients:
     """The sites' columns of numbers and of words, without the values."""
     total = sum(rows)
     x = np.broadcast_to(np.float64(0), (total, len(agreed.numbers)))
@@ -145,6 +145,6 @@ def bare_tables(rows: list[int], agreed: Schema) -> Clients:
     return Clients(Rows(x, y), np.array(rows), names)
 
 
-def as_facts(agreed: Schema) -> Facts:
+def as_facts(agreed: AgreedColumns) -> Facts:
     """A schema as JSON has it."""
     return dataclasses.asdict(agreed)

@@ -23,7 +23,7 @@ def whatever_is_named(kind: str, name: str) -> None:
     """Anything: for the settings of whoever runs them, as with `python my_method.py`."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A table or a key of a settings file."""
 
     file: str
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     path: tuple[str, ...] = ()
     admit: Admission = nothing_else
 
-    def __truediv__(self, key: str) -> "Place":
+    def __truediv__(self, key: str) -> "Location":
         return self._replace(path=(*self.path, key))
 
     def __str__(self) -> str:

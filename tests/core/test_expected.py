@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from fedloom.data.parties import Parties
-from fedloom.exchange.schema import schema
-from fedloom.exchange.shapes import bare_clients, bare_parties, lone, outline
+from fedloom.exchange.expected import expected_exchanges
+from fedloom.exchange.shapes import as_shapes, bare_clients, bare_parties, one_with_rows
 from fedloom.population import alone, assemble
 from laws.trials import ALL, BATCH, KEYS, trial
 
@@ -26,8 +26,8 @@ def known_of(clients):
 def test_counts_suffice_to_know_every_message(entry):
     tried, algorithm = trial(entry.kind), entry.example()
     whole = assemble(tried.problem, tried.clients, BATCH, "float32")
-    bare = outline(tried.problem, known_of(tried.clients), BATCH, "float32")
-    assert schema(algorithm, bare) == schema(algorithm, whole)
+    bare = as_shapes(tried.problem, known_of(tried.clients), BATCH, "float32")
+    assert expected_exchanges(algorithm, bare) == expected_exchanges(algorithm, whole)
 
 
 @pytest.mark.parametrize("entry", [e for e in ALL if e.kind.startswith("vertical")], ids=str)
@@ -36,7 +36,10 @@ def test_the_widths_of_others_change_nothing_of_what_is_said(entry):
     known = known_of(tried.clients)
     own = known.widths[0]
     alike = bare_parties(known.names, (own,) * len(known), known.rows, 0, known.classes)
-    told = [schema(algorithm, outline(tried.problem, p, BATCH, "float32")) for p in (known, alike)]
+    told = [
+        expected_exchanges(algorithm, as_shapes(tried.problem, p, BATCH, "float32"))
+        for p in (known, alike)
+    ]
     assert told[0] == told[1]
 
 
@@ -45,6 +48,6 @@ def test_a_site_that_knows_counts_of_others_holds_what_it_would_hold():
     bare = known_of(tried.clients)
     np.testing.assert_array_equal(bare.sizes, tried.clients.sizes)
     for i, group in enumerate(alone(tried.problem, tried.clients, BATCH, "float32")):
-        own = lone(tried.problem, bare, i, tried.clients.of(i), None, BATCH, "float32")
+        own = one_with_rows(tried.problem, bare, i, tried.clients.of(i), None, BATCH, "float32")
         assert own.layout == group.layout
         jax.tree.map(np.testing.assert_array_equal, own.train.rows, group.train.rows)

@@ -31,10 +31,10 @@ class Expected(NamedTuple):
     uniform: bool  # whether every cohort of this size was equally likely
 
 
-Schema = dict[str, tuple[Expected, ...]]  # by stage
+Expectations = dict[str, tuple[Expected, ...]]  # by stage
 
 
-def schema(algorithm: Algorithm, federation: Federation) -> Schema:
+def expected_exchanges(algorithm: Algorithm, federation: Federation) -> Expectations:
     """The exchanges of the opening and of a round; the federation's rows may be mere shapes."""
     return {stage: exchanges(algorithm, federation, stage) for stage in STAGES}
 

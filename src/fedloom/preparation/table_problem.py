@@ -12,7 +12,7 @@ from fedloom.rows import Batch, Share, Spec
 from fedloom.types import Array
 
 
-class OwnRows:
+class TableRows:
     """The rows of one client, in the place of an objective."""
 
     def __init__(self, layout: Layout, share: Share):
@@ -38,4 +38,4 @@ class TableProblem(Problem):
 
     def objective(self, layout: Layout, share: Share, batch_size: int | None) -> Any:
         """The rows themselves."""
-        return OwnRows(layout, share)
+        return TableRows(layout, share)
