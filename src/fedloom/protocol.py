@@ -103,7 +103,8 @@ class Algorithm:
     - `f`: a client's own function, by `f.grad(w, key)`, `f.full_grad(w)` and other oracles;
     - `key`: a random key of its own for this round, exchange and client.
 
-    What several methods have in common may be in a class between this one and theirs.
+    What several methods have in common are functions that take values; a round calls those that
+    ask by `yield from`.
     """
 
     __parametrised__: ClassVar[bool] = True
