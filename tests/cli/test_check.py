@@ -83,13 +83,13 @@ def test_a_method_of_the_catalogue_is_checked_with_its_trial(folder, capsys):
 
 
 MISUSES = {
-    "no such file": (["none.py:Mine"], "none.py: there is no such file"),
-    "no such name": (["own.py:Mien"], "own.py has no Mien. Did you mean 'Mine'"),
-    "no such module": (["no.such:Mine"], "No module named 'no'"),
-    "raises": (["wrong.py:Mine"], "wrong.py, line 3: AttributeError"),
+    "no such file": (["none.py:Mine"], "none.py. A relative path"),
+    "no such name": (["own.py:Mien"], "own.py has no 'Mien'. Did you mean 'Mine'"),
+    "no such module": (["no.such:Mine"], "there is no module 'no' here"),
+    "raises": (["wrong.py:Mine"], "wrong.py, line 3): AttributeError"),
     "no key": (["fedavgg"], "Did you mean 'fedavg'"),
     "no class": (["own.py:param"], "must be an object of a class with @algorithm"),
-    "no name": (["own.py:"], "must be named FILE.py:NAME"),
+    "no name": (["own.py:"], "must be a known key; got 'own.py:'"),
     "rule": (["own.py:Mine", "--set", "lr=-1"], "lr must be a number > 0; got -1"),
     "parameter": (["own.py:Mine", "--set", "lrr=1"], "lrr: is not a parameter of Mine"),
 }

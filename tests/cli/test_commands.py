@@ -181,6 +181,11 @@ def test_metrics_are_listed_and_explained(capsys):
         assert METRICS[key].formula in told and "Over a network: " in told
         needs_scores = "scores = true" in told
         assert needs_scores == bool(needing_scores([key]))
+    assert main(["explain", "auc", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == {
+        "problems",
+        "metrics",
+    }  # one key, two kinds
     assert main(["explain", "r2", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["better"] == "larger"
 

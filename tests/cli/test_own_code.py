@@ -284,7 +284,7 @@ def test_lists_say_where_things_come_from_and_survive_what_is_broken(packages, c
     announced(packages, algorithms=POINTS + "\nlost = theirs:Nothing\nfedavg = theirs:MyMethod")
     announced(packages, "failing", "raise KeyError('at import')", models="gone = failing:Net")
     announced(packages, "twice", PARTS, models="net = twice:Linear\nwrong = twice:Ridge")
-    announced(packages, "again", PARTS, models="net = again:Linear", metrics="brier = again:brier")
+    announced(packages, "again", PARTS, models="net = again:Linear", metrics="theirs = again:brier")
     assert main(["list", "algorithms", "--format", "json"]) == 0
     rows = {(row["key"], row["from"]): row for row in json.loads(capsys.readouterr().out)}
     assert rows["their_method", "theirs 2.0"]["about"] == "One gradient step a round."
@@ -315,12 +315,12 @@ def test_a_broken_announcement_is_an_error_of_who_names_it(home, packages):
 
 def test_announced_data_and_metrics_are_named_by_their_keys(home, packages):
     announced(
-        packages, "theirs", PARTS, datasets="rings = theirs:rings", metrics="brier = theirs:brier"
+        packages, "theirs", PARTS, datasets="rings = theirs:rings", metrics="theirs = theirs:brier"
     )
     text = FILE.replace('name = "iris"', 'name = "rings", rows = 20')
-    chosen = read(home, text.replace("rounds = 4", 'rounds = 4, metrics = ["loss", "brier"]'))
+    chosen = read(home, text.replace("rounds = 4", 'rounds = 4, metrics = ["loss", "theirs"]'))
     assert chosen.clients().train.x.shape[0] == 20
-    assert chosen.metrics["loss"] is None and chosen.metrics["brier"].larger_is_better is False
+    assert chosen.metrics["loss"] is None and chosen.metrics["theirs"].larger_is_better is False
 
 
 def test_explain_takes_an_address_and_every_kind(home, monkeypatch, capsys):

@@ -108,7 +108,7 @@ def test_a_result_is_not_mixed_from_two_runs(result, tmp_path):
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    server.save(server.Progress(round=3), tmp_path / "one" / "checkpoint.safetensors")
+    server.save(server.Checkpoint(round=3), tmp_path / "one" / "checkpoint.safetensors")
     assert server.load(tmp_path / "one" / "checkpoint.safetensors").round == 3
     (tmp_path / "one").rename(tmp_path / "two")
     with pytest.raises(DataError, match="is the checkpoint of 'one', another run"):
@@ -139,7 +139,7 @@ def umask(request):
 
 def test_states_checkpoints_and_policies_are_private_whatever_the_umask(umask, result, tmp_path):
     Folder(tmp_path / "states").put((1, 0), ARRAYS)
-    server.save(server.Progress(), tmp_path / "run" / "checkpoint.safetensors")
+    server.save(server.Checkpoint(), tmp_path / "run" / "checkpoint.safetensors")
     checkpoint.write(tmp_path / "checkpoint.safetensors", result)
     set_data(tmp_path, tmp_path / "rows.csv")
     write_json(tmp_path / "people.json", FACTS)

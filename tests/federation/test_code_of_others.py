@@ -36,7 +36,7 @@ def packages(tmp_path, monkeypatch):
         module=METHOD + PARTS + TRAP,
         algorithms="their_method = theirs:MyMethod",
         models="their_network = theirs:Linear",
-        metrics="brier = theirs:brier",
+        metrics="their_brier = theirs:brier",
     )
     yield folder
     for name in set(sys.modules) - before:
@@ -82,7 +82,7 @@ ATTACKS = {
     "a compressor": {"wrapper": {"kind": "compressed", "compressor": {"kind": "trap:Same"}}},
     "an aggregator": {"wrapper": {"kind": "robust", "aggregator": {"kind": "trap:First"}}},
     "a metric": {"run": {"metrics": ["trap:brier"]}},
-    "an announced metric": {"run": {"metrics": ["loss", "brier"]}},
+    "an announced metric": {"run": {"metrics": ["loss", "their_brier"]}},
     "a metric in a file": {"run": {"metrics": ["{folder}/trap.py:brier"]}},
     "data": {"data": {"label": "label", "name": "trap:rings"}},
     "a module of Python": {"algorithm": {"key": "antigravity:fly"}},
@@ -124,10 +124,12 @@ def test_a_name_that_a_policy_gives_to_methods_is_not_one_of_a_part(packages, tm
     assert sprung(packages) == []
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+# The server may load what is installed and announced, and leaves [data] alone.
+AT_SERVER = [attack for attack in ATTACKS if "announced" not in attack and attack != "data"]
+
+
+@pytest.mark.parametrize("attack", AT_SERVER)
 def test_the_server_imports_no_module_because_a_job_names_it(attack, packages, tmp_path):
-    if "announced" in attack or attack == "data":
-        pytest.skip("the server may load what is installed and announced, and leaves [data] alone")
     tables = job_of(settings(), "a-run").tables
     text = json.dumps(ATTACKS[attack]).replace("{folder}", str(packages))
     with pytest.raises((RefusedError, SettingsError)):
@@ -154,14 +156,14 @@ def test_what_owners_have_named_runs(packages, tmp_path):
 
 
 def test_what_packages_announce_runs_where_policies_list_it(packages, tmp_path):
-    run = {**settings().tables["run"], "metrics": ["loss", "brier"]}
+    run = {**settings().tables["run"], "metrics": ["loss", "their_brier"]}
     problem = {**SUPERVISED, "model": {"kind": "their_network"}}
     chosen = local(algorithm={"key": "their_method", "lr": 0.1}, problem=problem, run=run)
     allowed = {"methods": ["their_method"], "problems": ["supervised"]}
     refused(federation(tmp_path / "less", chosen, **allowed)[0], "Its owner may add it to parts")
-    parts = ["their_network", "brier"]
+    parts = ["their_network", "their_brier"]
     conductor, _ = federation(tmp_path / "enough", chosen, **allowed, parts=parts)
-    assert conductor.run().final["brier"] == 0.25
+    assert conductor.run().final["their_brier"] == 0.25
 
 
 @pytest.mark.parametrize("part", ["algorithm", "run"])

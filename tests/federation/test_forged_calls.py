@@ -166,7 +166,7 @@ def test_a_budget_covers_no_sums_of_raw_tables(tmp_path):
     private = [{"kind": "private", "clip": 0.1, "noise": 20.0, "at": "client"}]
     chosen = raw_tables.settings(tmp_path, wrapper=private, run={"metrics": []})
     conductor, _ = raw_tables.federation(tmp_path, chosen, epsilon=5.0, metrics=False)
-    harness.refused(conductor, "against a clip or a budget in its policy")
+    harness.refused(conductor, "cannot be combined with clip or epsilon in its policy")
 
 
 def test_whether_a_word_occurs_cannot_be_asked_by_categories(tmp_path):

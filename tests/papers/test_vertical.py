@@ -215,10 +215,6 @@ TRICKED = {
         lambda data: vertical.coordinate(data, STEP, ROUNDS, 0.4, 50, 40, True),
     ),
     "slacks": (EGVFLSlacks(**SCALED), lambda data: vertical.slacks(data, STEP, ROUNDS)),
-    "proximal": (
-        EGVFLProximal(eigenvalue="bound", **SCALED),
-        lambda data: vertical.proximal(data, STEP, ROUNDS, 0.0),
-    ),
     "augmented": (
         EGVFLAugmented(rho=0.3, eigenvalue="bound", **SCALED),
         lambda data: vertical.augmented(data, STEP, 0.3, ROUNDS),
@@ -231,12 +227,19 @@ def test_the_beta_trick_follows_the_listing_on_the_scaled_problem(name, double):
     method, listing = TRICKED[name]
     found = simulate(method)
     hub, own = found.state.hub, [np.linalg.eigvalsh(a.T @ a)[-1] for a in DATA.blocks]
-    known = {"slacks": 3 ** (1 / 3) / max(own) ** (1 / 6), "proximal": sum(own) ** (-1 / 2)}
-    beta = known.get(name, sum(own) ** (-1 / 6))
+    beta = 3 ** (1 / 3) / max(own) ** (1 / 6) if name == "slacks" else sum(own) ** (-1 / 6)
     close(hub.scale.beta, beta, 1e-6)  # a party's own eigenvalue is found by iteration
     shares, slack, *_ = listing(DATA.scaled(float(hub.scale.beta)))
     close(joined(found.model), np.concatenate(shares))
     close(method.model(hub, None), slack / hub.scale.beta)  # the scores, in their own scale
+
+
+def test_the_beta_of_proximal_steps_makes_the_eigenvalue_one(double):
+    found = simulate(EGVFLProximal(eigenvalue="bound", **SCALED), LASSO)
+    beta = float(found.state.hub.scale.beta)
+    close(beta, sum(np.linalg.eigvalsh(a.T @ a)[-1] for a in DATA.blocks) ** (-1 / 2), 1e-6)
+    expected = vertical.proximal(DATA.scaled(beta), STEP, ROUNDS, 1.5)
+    close(joined(found.model), np.concatenate(expected))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9])
@@ -291,7 +294,8 @@ def test_randk_is_unbiased_with_the_stated_second_moments(chosen, double):
 
     def sent(v, places):
         chosen(places)
-        return np.asarray(q.restore(q.compress(v, None), v, None))
+        key = jax.random.key(0)  # not used: the places are given
+        return np.asarray(q.restore(q.compress(v, key), v, key))
 
     images = {(i, p): sent(VECTORS[i], p) for i in range(3) for p in sets}
     for i, v in enumerate(VECTORS):

@@ -33,6 +33,10 @@ class Columns:
         """The gradient of the loss."""
         return (z / self.beta - self.b) / self.beta
 
+    def prox(self, v, step):
+        """The proximal map of step times the loss."""
+        return (v + step * self.b / self.beta) / (1 + step / self.beta**2)
+
     @property
     def whole(self):
         return np.concatenate(self.blocks, axis=1)
@@ -122,13 +126,12 @@ def proximal(data, step, rounds, l1):
     def prox_r(v):
         return np.sign(v) * np.maximum(np.abs(v) - step * l1, 0) / (1 + step * data.l2)
 
-    prox_l = lambda v: (v + step * data.b) / (1 + step)  # noqa: E731
     xs, z, y = data.starts(), np.zeros(data.s), np.zeros(data.s)
     for _ in range(rounds):
         half = [prox_r(x - step * a.T @ y) for a, x in zip(data.blocks, xs, strict=True)]
-        zh, yh = prox_l(z + step * y), y + step * (data.fitted(xs) - z)
+        zh, yh = data.prox(z + step * y, step), y + step * (data.fitted(xs) - z)
         xs = [prox_r(x - step * a.T @ yh) for a, x in zip(data.blocks, xs, strict=True)]
-        z, y = prox_l(z + step * yh), y + step * (data.fitted(half) - zh)
+        z, y = data.prox(z + step * yh, step), y + step * (data.fitted(half) - zh)
     return xs
 
 

@@ -97,7 +97,7 @@ def _read_checkpoint(folder: Path) -> None:
 
 
 def _make_server(folder: Path) -> None:
-    progress = server.Progress(
+    progress = server.Checkpoint(
         round=3,
         ages={"0": [3, 0], "1": [2, 0]},
         roster={"names": ["a", "b"], "counts": [[3, 4], [5, 6]], "shape": [4], "labels": [0, 1]},

@@ -21,6 +21,7 @@ from fedloom.exchange.transcript import Exchange, transcript
 from fedloom.experiments.addresses import name_files_absolutely
 from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.registries import ALGORITHMS, find_anywhere
+from fedloom.experiments.registry import Registry
 from fedloom.metrics.catalogue import MetricEntry
 from fedloom.models import MLP
 from fedloom.parameters import parameters_of
@@ -28,6 +29,7 @@ from fedloom.population import Federation, assemble
 from fedloom.problems import AUC, Logistic, Personal, Problem, Vertical
 
 _CLIENTS, _DIMENSION = 10, 100
+Described = dict[str, Any]
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -43,12 +45,24 @@ def _handle(arguments: argparse.Namespace) -> int:
     named = {"kind": arguments.key}
     name_files_absolutely({"explain": named}, Path.cwd())
     place = Location("explain", "", admit=whatever_is_named)
-    registry, thing = find_anywhere(named["kind"], place)
-    if registry is ALGORITHMS and (chosen := _entry(arguments.key, thing)) is not None:
-        return _explain_method(chosen, arguments.format)
+    found = find_anywhere(named["kind"], place)
+    told = {}
+    for number, (registry, thing) in enumerate(found):
+        if number and arguments.format == "text":
+            print()
+        told[registry.kind] = _explain(arguments.key, registry, thing, arguments.format)
+    if arguments.format == "json":
+        show_json(told if len(told) > 1 else told[found[0][0].kind])
+    return 0
+
+
+def _explain(key: str, registry: Registry[Any], thing: Any, form: str) -> Described:
+    """What is known of a thing; as text it is printed."""
+    if registry is ALGORITHMS and (chosen := _entry(key, thing)) is not None:
+        return _explain_method(chosen, form)
     if isinstance(thing, MetricEntry):
-        return _explain_metric(thing, arguments.format)
-    return _explain_other(arguments.key, registry.kind.removesuffix("s"), thing, arguments.format)
+        return _explain_metric(thing, form)
+    return _explain_other(key, registry.kind.removesuffix("s"), thing, form)
 
 
 def _entry(key: str, cls: Any) -> MethodEntry | None:
@@ -67,11 +81,10 @@ def _entry(key: str, cls: Any) -> MethodEntry | None:
     return MethodEntry(key, cls, family="", paper="", solves="", trial=trial, kind=cls.takes)
 
 
-def _explain_method(chosen: MethodEntry, form: str) -> int:
+def _explain_method(chosen: MethodEntry, form: str) -> Described:
     described = describe(chosen)
     if form == "json":
-        show_json(described)
-        return 0
+        return described
     family = f", family {chosen.family}" if chosen.family else ""
     print(f"{chosen.key}: {chosen.name}{family}\n")
     if chosen.solves:
@@ -85,10 +98,10 @@ def _explain_method(chosen: MethodEntry, form: str) -> int:
     )
     show_table(described["messages"])
     print(f"\nSecure aggregation {described['secure_aggregation']}")
-    return 0
+    return described
 
 
-def _explain_other(key: str, kind: str, thing: Any, form: str) -> int:
+def _explain_other(key: str, kind: str, thing: Any, form: str) -> Described:
     described: dict[str, Any] = {"key": key, "class": getattr(thing, "__name__", kind)}
     if dataclasses.is_dataclass(thing) and isinstance(thing, type):
         rows = [row for row in _parameters(thing) if row["name"] not in ("inner", "secret")]
@@ -98,20 +111,19 @@ def _explain_other(key: str, kind: str, thing: Any, form: str) -> int:
     else:
         described |= {"about": about(thing), "parameters": []}
     if form == "json":
-        show_json(described)
-        return 0
+        return described
     article = "an" if kind[0] in "aeiou" else "a"
     print(f"{key}: {described['class']}, {article} {kind}\n\n{described['about']}\n")
     if described["parameters"]:
         show_table(described["parameters"], title="Parameters")
-    return 0
+    return described
 
 
-def _explain_metric(metric: MetricEntry, form: str) -> int:
+def _explain_metric(metric: MetricEntry, form: str) -> Described:
     better = "larger" if metric.larger_is_better else "smaller"
+    described = {**metric._asdict(), "better": better}
     if form == "json":
-        show_json({**metric._asdict(), "better": better})
-        return 0
+        return described
     print(f"{metric.key}: {metric.about}\n\n    {metric.formula}\n")
     for title, text in (
         ("For", metric.problems),
@@ -120,7 +132,7 @@ def _explain_metric(metric: MetricEntry, form: str) -> int:
         ("Over a network", metric.network),
     ):
         print(textwrap.fill(f"{title}: {text}", 100, subsequent_indent="    "))
-    return 0
+    return described
 
 
 def _about(cls: type) -> str:

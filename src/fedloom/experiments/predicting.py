@@ -7,10 +7,12 @@ import jax
 import numpy as np
 
 from fedloom.data.frames import read_frame
+from fedloom.deploy.deployed import Deployed
 from fedloom.errors import DataError
 from fedloom.experiments import building
 from fedloom.experiments.locations import Location, whatever_is_named
-from fedloom.measuring.result import Result, load
+from fedloom.loading import load
+from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation
 from fedloom.problems import Logistic, Multinomial, Personal, Problem, Supervised
 from fedloom.types import Tree
@@ -40,6 +42,11 @@ def predict(
 
     result = model if isinstance(model, Result) else load(model)
     where = "the result" if isinstance(model, Result) else str(model)
+    if isinstance(result, Deployed):
+        raise DataError(
+            f"{where} is a packed model, which does not say how tables become features. "
+            f"Give the folder of its run."
+        )
     preparation = _preparation(result, where)
     problem = problem or _problem(result, where)
     if isinstance(table, pl.DataFrame):
@@ -88,12 +95,7 @@ def probabilities(scores: np.ndarray) -> np.ndarray:
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def _preparation(result: object, where: str) -> Preparation:
-    if not isinstance(result, Result):
-        raise DataError(
-            f"{where} is a packed model, which does not say how tables become features. "
-            f"Give the folder of its run."
-        )
+def _preparation(result: Result, where: str) -> Preparation:
     saved = result.about.get("preparation")
     if saved is None and "alignment" in result.about:
         raise DataError(

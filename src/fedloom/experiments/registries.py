@@ -147,22 +147,22 @@ def code_of_others(tables: dict[str, Any]) -> set[str]:
     return {s.name for s in slots(tables) if any(registry.beyond(s.name) for registry in ALL)}
 
 
-def find_anywhere(name: str, place: Location) -> tuple[Registry[Any], Any]:
-    """What a key or an address stands for, of whatever kind it is."""
-    for registry in ALL:
-        if name in registry:
-            return registry, registry[name]
+def find_anywhere(name: str, place: Location) -> list[tuple[Registry[Any], Any]]:
+    """What a key or an address stands for, of whatever kinds it is."""
+    own = [(registry, registry[name]) for registry in ALL if name in registry]
+    if own:
+        return own
     at = address(name)
     if at is not None:
         thing = thing_at(at, place)
         for registry in ALL:
             if registry.fits(thing):
-                return registry, thing
+                return [(registry, thing)]
         kinds = ", ".join(registry.kind for registry in ALL)
         raise place.error(f"{name} must be one of the {kinds}; it is none. Change it.")
     for registry in ALL:
         if registry.beyond(name):
-            return registry, registry.find(name, place)
+            return [(registry, registry.find(name, place))]
     raise ParameterError(
         f"KEY must be from one of the lists of `fedloom list`; got {name!r}. "
         f"{closest(name, [key for registry in ALL for key in registry])}"

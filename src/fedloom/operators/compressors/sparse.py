@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom import draws
+from fedloom.errors import ParameterError
 from fedloom.operators.compressors.base import Biased, Shaped, Unbiased
 from fedloom.parameters import Rule, flag, param, parametrised
 from fedloom.types import Array
@@ -51,7 +52,10 @@ class RandK(Unbiased):
         values = message
         if isinstance(message, Sample):
             values, key = message.values, jax.random.wrap_key_data(message.seed, impl=draws.IMPL)
-        assert key is not None  # of a shared compressor, whose places do not travel
+        if key is None:
+            raise ParameterError(
+                "RandK.restore needs the key of compress where it is shared; got none. Pass it."
+            )
         flat = jnp.zeros(math.prod(like.shape), like.dtype)
         return flat.at[self.places(like, key)].set(values).reshape(like.shape)
 
