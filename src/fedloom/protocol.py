@@ -111,6 +111,7 @@ class Algorithm:
     takes: ClassVar[str] = "smooth"  # the kind of problem that the method is for
     dual: ClassVar[str] = "shared"  # in a saddle problem, whose dual: "shared" or "separate"
     takes_regulariser: ClassVar[bool] = False  # whether the method uses the regulariser g
+    own_models: ClassVar[bool] = False  # whether clients deploy networks of their own, `f.own`
     needs_everyone: ClassVar[bool] = False  # whether a round needs a reply of every client
     takes_constraint: ClassVar[bool] = False  # whether it can use a g that is a constraint
     finite: ClassVar[bool] = True  # whether a message with NaN or infinity is refused on a network

@@ -174,7 +174,7 @@ def taken_at(
     labels: tuple[str, ...],
 ) -> Deployed:
     """What a client makes of the hub's model and its own state."""
-    seen = f.own if algorithm.takes == "personal" else f
+    seen = f.own if algorithm.own_models else f
     arrays = seen.layout.unravel(algorithm.deployed(model, state, f))
     return Deployed(seen.problem.model, jax.tree.map(np.asarray, arrays), features, labels)
 

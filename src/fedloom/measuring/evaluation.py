@@ -86,7 +86,7 @@ def _measure_model(
             algorithm, model = common
             deployed = algorithm.deployed(model, client, f)
             layout, problem = f.layout, group.problem
-            if algorithm.takes == "personal":  # deployed is the client's own network
+            if algorithm.own_models:
                 layout, problem = f.own.layout, f.own.problem
             arrays = layout.unravel(deployed)
             batch = store.share(index).everything()

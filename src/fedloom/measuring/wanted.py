@@ -7,6 +7,7 @@ from fedloom.errors import ParameterError
 from fedloom.measuring.optimum import NEED_OPTIMUM
 from fedloom.metrics.ready import READY, available, metric_of
 from fedloom.problems.base import Metric, Problem
+from fedloom.problems.vertical import Vertical
 
 OF = ("rows", "scores")  # what a metric may be of
 
@@ -65,7 +66,7 @@ def chosen_from(
                 f"Pass optimum=..., a model or its vector."
             )
     pooled = tuple(n for n in chosen if n in of_scores or (n in READY and n not in known))
-    if pooled and type(problem).predict is Problem.predict and problem.kind != "vertical":
+    if pooled and type(problem).predict is Problem.predict and not isinstance(problem, Vertical):
         raise ParameterError(
             f"metric {pooled[0]!r} needs scores of rows, and {type(problem).__name__} has none. "
             f"Choose another metric."

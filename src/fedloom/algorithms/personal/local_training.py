@@ -26,6 +26,7 @@ class LocalTraining(Algorithm):
     """Stochastic gradient descent at every client, on its own rows and its own network."""
 
     takes: ClassVar[str] = "personal"
+    own_models: ClassVar[bool] = True
 
     lr: float = param(positive, "step size")
     local_steps: int | str = param(steps_rule, "steps a round", default=10)

@@ -39,6 +39,7 @@ class MutualLearning(Algorithm):
     """Deep mutual learning between own models and a common one."""
 
     takes: ClassVar[str] = "personal"
+    own_models: ClassVar[bool] = True
 
     lr: float = param(positive, "step size of both models")
     guidance: float = param(

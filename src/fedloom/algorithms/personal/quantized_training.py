@@ -50,6 +50,7 @@ class QuantizedTraining(Algorithm):
     """Proximal training of a quantised model at every client, on its own rows."""
 
     takes: ClassVar[str] = "personal"
+    own_models: ClassVar[bool] = True
 
     lr: float = param(positive, "step size of the weights")
     quantise: Quantisation | None = quantise_param(Quantisation())

@@ -52,6 +52,7 @@ class QuPeD(Algorithm):
     """Quantised personalisation by distillation."""
 
     takes: ClassVar[str] = "personal"
+    own_models: ClassVar[bool] = True
 
     lr: float = param(positive, "step size of the own models")
     common_lr: float = param(positive, "step size of the common model", default=0.1)

@@ -49,6 +49,7 @@ class QuPeL(Algorithm):
     """Quantised personalisation by distance."""
 
     takes: ClassVar[str] = "personal"
+    own_models: ClassVar[bool] = True
 
     lr: float = param(positive, "step size of the own models")
     common_lr: float = param(positive, "step size of the common model", default=0.5)

@@ -25,6 +25,11 @@ class Wrapper(Algorithm):
         return self.inner.dual
 
     @property
+    def own_models(self) -> bool:  # type: ignore[override]
+        """Whether clients of the inner method deploy networks of their own."""
+        return self.inner.own_models
+
+    @property
     def needs_everyone(self) -> bool:  # type: ignore[override]
         """Whether a round of the inner method needs a reply of every client."""
         return self.inner.needs_everyone

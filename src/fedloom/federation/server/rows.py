@@ -23,6 +23,7 @@ from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.metrics.ready import needing_scores
 from fedloom.population import know
+from fedloom.problems.personal import Personal
 from fedloom.types import Tree
 
 Facts = dict[str, Any]
@@ -171,7 +172,7 @@ class RowsAtServer:
 
     def close(self, hub: Hub, sites: Sites) -> list[str]:
         """Let every site keep a model that is its own; the hub's comes with the result."""
-        if self.settings.problem.kind != "personal":
+        if not isinstance(self.settings.problem, Personal):
             return []
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         answers = sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))
