@@ -39,7 +39,7 @@ def names(package: str, table: Mapping[str, tuple[str, ...]]) -> Lazy:
         return value
 
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *public})
+        return sorted({*public, *(name for name in vars(sys.modules[package]) if name[:2] == "__")})
 
     return Lazy(public, load, listed)
 

@@ -183,7 +183,8 @@ def algorithm(cls: type[T]) -> type[T]:
     It becomes a frozen dataclass and a pytree. Fields annotated `float` are leaves: another value
     needs no new compilation. All other fields are constants of the compiled program.
     """
-    if not inspect.isgeneratorfunction(vars(cls).get("round")):
+    own = getattr(cls, "round", Algorithm.round)  # or that of the class that it varies
+    if own is Algorithm.round or not inspect.isgeneratorfunction(own):
         raise ProtocolError(
             f"{cls.__name__}.round must contain `yield ask(...)`: it asks no client anything. "
             f"Write `replies = yield ask(self.method, message, to=cohort)`."

@@ -75,6 +75,7 @@ def test_a_broken_law_exits_with_1_and_shows_the_line(folder, capsys):
     printed = capsys.readouterr().out
     assert "✗ contract" in printed and "if jnp.linalg.norm(hub.model) > 1:" in printed
     assert "own.py:34" in printed and "Traceback" not in printed
+    assert "from own import Hasty" in printed  # in the code that shows it again
 
 
 def test_a_method_of_the_catalogue_is_checked_with_its_trial(folder, capsys):

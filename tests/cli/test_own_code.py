@@ -86,7 +86,7 @@ def test_a_report_executes_nothing_and_names_a_command_that_runs_it_again(home):
     ((study,),) = [reading.read([out])]
     (command,) = study.commands
     assert f'algorithm.key="{home / "my_method.py"}:MyMethod"' in command
-    assert "algorithm.lr=0.2" in command and "run." not in command
+    assert "algorithm.lr=0.2" in command and "run." not in command and "problem." not in command
 
 
 def test_methods_of_several_origins_are_compared(home, capsys):

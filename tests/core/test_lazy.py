@@ -96,7 +96,7 @@ def test_all_names_come_with_a_star_and_are_listed(package):
     there = {}
     exec(f"from {package.__name__} import *", there)
     assert set(package.__all__) <= set(there)
-    assert set(package.__all__) <= set(dir(package))
+    assert {name for name in dir(package) if not name.startswith("__")} == set(package.__all__)
 
 
 def test_modules_that_are_not_public_can_be_had_too():

@@ -369,3 +369,9 @@ def test_several_values_a_row_are_refused():
     problem = fl.problems.Supervised(network, loss="squared")
     with pytest.raises(fl.FedloomError, match="need one value a row; the labels have the shape"):
         fl.simulate(FEDAVG, problem, clients, rounds=1, metrics=("mae",))
+
+
+def test_a_text_in_the_place_of_a_list_is_refused():
+    clients = fl.data.from_arrays([(np.eye(2), np.array([0, 1]))] * 2)
+    with pytest.raises(fl.FedloomError, match=r"list of names.*Write metrics = \["):
+        fl.simulate(fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic(), clients, metrics="f1")

@@ -210,3 +210,17 @@ def test_relay_changes_what_goes_out_and_what_comes_in():
     with pytest.raises(StopIteration) as end:
         relayed.send(2)
     assert end.value.value == (30, ())
+
+
+def test_a_method_may_vary_another_and_keep_its_round():
+    @algorithm
+    class Shy(fl.algorithms.FedAvg):
+        def train(self, client, model, f, key, /):
+            client, change = super(Shy, self).train(client, model, f, key)
+            return client, change / 2
+
+    clients = fl.data.from_arrays([(np.eye(3), np.array([0, 1, 1]))] * 2)
+    problem, options = fl.problems.Logistic(), {"rounds": 1, "batch_size": None}
+    plain = fl.simulate(fl.algorithms.FedAvg(lr=0.1), problem, clients, **options).model
+    halved = fl.simulate(Shy(lr=0.1), problem, clients, **options).model
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(2 * b, a, rtol=1e-6), plain, halved)

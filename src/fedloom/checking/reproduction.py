@@ -1,6 +1,8 @@
 """A case as Python code that anybody can run."""
 
 import dataclasses
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,8 +64,15 @@ def _name(cls: type, imports: set[str]) -> str:
         if getattr(namespace, cls.__name__, None) is cls:
             return f"fl.{module}.{cls.__name__}"
     if cls.__module__ != "__main__":
-        imports.add(f"from {cls.__module__} import {cls.__qualname__.split('.')[0]}")
+        imports.add(f"from {_module(cls)} import {cls.__qualname__.split('.')[0]}")
     return cls.__name__
+
+
+def _module(cls: type) -> str:
+    """By what a class is imported; one of a file that was executed, by the file's name."""
+    module = sys.modules.get(cls.__module__)
+    executed = getattr(module, "__spec__", None) is None and getattr(module, "__file__", None)
+    return Path(executed).stem if executed else cls.__module__
 
 
 def _clients(case: Case) -> str:

@@ -139,7 +139,7 @@ def _row(name: str, runs: list[Result], metric: str, target: float | None) -> di
     row: dict[str, Any] = {
         "method": name,
         metric: statistics.fmean(values),
-        "spread": float(np.std(values)) if len(values) > 1 else None,
+        "spread": float(np.std(values, ddof=1)) if len(values) > 1 else None,
         "bytes up": int(statistics.fmean(run.final["bytes_up"] for run in runs)),
         "bytes down": int(statistics.fmean(run.final["bytes_down"] for run in runs)),
         "seconds": statistics.fmean(run.final["seconds"] for run in runs),

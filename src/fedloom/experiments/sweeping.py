@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fedloom import directions
 from fedloom.checksums import read_json, write_json
 from fedloom.data.parties import Holders
@@ -212,6 +214,6 @@ def _row(trial: Trial, values: list[float], metric: str, rounds: int) -> dict[st
         "method": trial.method,
         **trial.setting,
         metric: statistics.fmean(values),
-        "spread": statistics.pstdev(values),
+        "spread": float(np.std(values, ddof=1)) if len(values) > 1 else None,
         "rounds": rounds,
     }

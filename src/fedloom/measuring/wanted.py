@@ -41,6 +41,11 @@ def chosen_from(
 
     In a mapping, None stands for the metric that a name has without it.
     """
+    if isinstance(names, str):
+        raise ParameterError(
+            f"metrics must be a list of names, or a mapping; got the text {names!r}. "
+            f'Write metrics = ["{names}"].'
+        )
     passed = names if isinstance(names, Mapping) else {}
     own = tuple((name, metric) for name, metric in passed.items() if metric is not None)
     for name, metric in own:

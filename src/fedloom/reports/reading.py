@@ -1,16 +1,17 @@
 """From folders to studies: runs on the same problem and the same data stand together."""
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom.checksums import read_json
-from fedloom.errors import DataError
-from fedloom.experiments import settings
+from fedloom.errors import DataError, FedloomError
+from fedloom.experiments import building, settings
 from fedloom.experiments.addresses import short_name
 from fedloom.experiments.locations import Location
-from fedloom.experiments.registries import code_of_others
+from fedloom.experiments.registries import PROBLEMS, code_of_others
 from fedloom.measuring.result import Result, load
 
 
@@ -150,7 +151,12 @@ def _written(file: Path) -> dict[str, Any]:
     methods = tables["algorithm"]
     if isinstance(methods, dict):
         methods = [{"name": short_name(methods["key"]), **methods}]
-    return {**tables, "algorithm": methods, **settings.options_of(tables, Location(str(file), ""))}
+    place = Location(str(file), "")  # which admits fedloom's own only
+    problem = tables["problem"]
+    with contextlib.suppress(FedloomError):
+        problem = building.describe(building.problem(problem, place / "problem"), PROBLEMS)
+    stated = {**tables, "problem": problem, "algorithm": methods}
+    return stated | settings.options_of(tables, place)
 
 
 def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
@@ -164,4 +170,13 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
         if isinstance(value, dict) and isinstance(was, dict):
             yield from _changes(was, value, f"{path}{key}.")
         elif value != was:
-            yield f"{path}{key}={json.dumps(value)}"
+            yield f"{path}{key}={_toml(value)}"
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML has it in a line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
