@@ -19,7 +19,8 @@ from federation.harness import (
     settings,
     settings_for,
 )
-from fedloom.errors import FederationError
+from fedloom.errors import FederationError, SettingsError
+from fedloom.federation.job import job_of
 from fedloom.federation.server import sites
 from fedloom.federation.server.sites import SiteError
 from fedloom.measuring import evaluation
@@ -248,6 +249,11 @@ def test_a_run_cannot_name_a_folder(changes, tmp_path):
     conductor.job = conductor.job._replace(**changes)
     with pytest.raises(FederationError, match="must be one plain word"):
         conductor.run()
+
+
+def test_shares_of_test_rows_are_for_raw_tables():
+    with pytest.raises(SettingsError, match="test_fraction: is for raw tables"):
+        job_of(settings(data={"test_fraction": 0.2}), "a-run")
 
 
 def test_a_job_cannot_name_a_file(tmp_path):

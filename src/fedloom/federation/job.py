@@ -14,6 +14,7 @@ from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.options import FederationSettings
 from fedloom.experiments.settings import Settings, parse
 from fedloom.files import write_text
+from fedloom.problems.vertical import Vertical
 
 SERVER_CLASS = "fedloom.federation.components.ServerSide"
 SITE_CLASS = "fedloom.federation.components.SiteSide"
@@ -85,6 +86,11 @@ def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
     columns = {key: value for key, value in tables["data"].items() if key not in OWN}
     if "sites" in columns:
         columns["sites"] = "*"  # tables to be prepared, each at its own site
+    elif "test_fraction" in columns and not isinstance(settings.problem, Vertical):
+        raise (settings.place / "data" / "test_fraction").error(
+            "is for raw tables, which have sites in [data]; sites with encoded rows name a file of "
+            "test rows in their policy. Remove it."
+        )
     if "label" not in columns:
         raise (settings.place / "data").error(
             "needs label, the column that sites' tables have for it. Add label = ..."
