@@ -1,0 +1,52 @@
+"""What it costs to begin: seconds of user CPU time of fresh processes, the median of several.
+
+python -m benchmarks.starting                       # this checkout
+python -m benchmarks.starting --beside ../older     # and another one, in turns
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+STARTS = {
+    "import fedloom": ["-c", "import fedloom"],
+    "fedloom --version": ["-m", "fedloom.cli.main", "--version"],
+    "fedloom list algorithms": ["-m", "fedloom.cli.main", "list", "algorithms"],
+    "fedloom run --help": ["-m", "fedloom.cli.main", "run", "--help"],
+}
+
+
+def seconds(arguments: list[str], source: Path) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run(
+        [sys.executable, *arguments],
+        env=os.environ | {"PYTHONPATH": str(source.resolve() / "src")},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.starting")
+    parser.add_argument("--beside", type=Path, help="another checkout, measured in turns")
+    parser.add_argument("--times", type=int, default=5)
+    options = parser.parse_args()
+    here = Path(__file__).parents[1]
+    places = {"here": here} | ({"beside": options.beside} if options.beside else {})
+    for name, arguments in STARTS.items():
+        taken: dict[str, list[float]] = {place: [] for place in places}
+        for _ in range(options.times):
+            for place, source in places.items():
+                taken[place].append(seconds(arguments, source))
+        medians = {place: round(statistics.median(found), 2) for place, found in taken.items()}
+        print(json.dumps({"start": name, **medians}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
