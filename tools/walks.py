@@ -1,11 +1,14 @@
 """Which modules a run passes through: `python -m tools.walks`.
 
 Three walks: `fl.simulate`, `fedloom run FILE`, and a submitted run with server and sites in one
-process, over the bytes that would travel. A module counts when one of its functions is called.
+process, over the bytes that would travel. A module counts when one of its functions is called;
+what a module does while it is imported does not count, so all are imported before.
 """
 
 import contextlib
+import importlib
 import io
+import pkgutil
 import sys
 import tempfile
 import threading
@@ -17,7 +20,7 @@ from typing import Any
 import fedloom as fl
 from fedloom.cli.main import main as fedloom
 
-PACKAGE = Path(fl.__file__).parent
+PACKAGE = f"{Path(fl.__file__).parent}/"
 SETTINGS = """
 data = { name = "digits" }
 partition = { scheme = "label", clients = 10, classes_each = 2 }
@@ -32,9 +35,9 @@ def walked(part: Callable[[], Any]) -> dict[str, set[str]]:
     entered: dict[str, set[str]] = {}
 
     def note(frame: FrameType, event: str, argument: object) -> None:
-        file, name = Path(frame.f_code.co_filename), frame.f_code.co_qualname
-        if event == "call" and file.is_relative_to(PACKAGE) and name != "<module>":
-            entered.setdefault(str(file.relative_to(PACKAGE).with_suffix("")), set()).add(name)
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            module = frame.f_code.co_filename.removeprefix(PACKAGE).removesuffix(".py")
+            entered.setdefault(module, set()).add(frame.f_code.co_qualname)
 
     threading.setprofile(note)
     sys.setprofile(note)
@@ -52,6 +55,9 @@ def main() -> None:
     sys.path.insert(0, "tests")
     from federation import harness
 
+    for module in pkgutil.walk_packages(fl.__path__, "fedloom."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
     with tempfile.TemporaryDirectory() as folder:
         file, kits = Path(folder, "run.toml"), Path(folder, "kits")
         file.write_text(SETTINGS)

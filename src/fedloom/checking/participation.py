@@ -25,7 +25,7 @@ def _round_with_losses(case: Case) -> Callable[[Held, Array], Tree]:
     root = keys.root(3)
 
     def play(lost: Held, nonsense: Array) -> Tree:
-        hub, before, _ = program.opening(method, federation, root, _PLAN)
+        start, before, _ = program.opening(method, federation, root, _PLAN)
         answered = [jnp.zeros(len(case.trial.clients), bool)]
 
         def outgoing(request: Ask) -> Ask:
@@ -42,16 +42,21 @@ def _round_with_losses(case: Case) -> Callable[[Held, Array], Tree]:
 
             return Replies(jax.tree.map(fill, replies.value), replies.cohort)
 
-        begun = method.round(hub, federation.fed, keys.hub(root, 1))
+        begun = method.round(start, federation.fed, keys.hub(root, 1))
         steps = relay(begun, outgoing, incoming)
         hub, after, *_ = program.drive(steps, method, federation, before, root, 1, _PLAN)
-        return hub, before, after, answered[0]
+        models = [method.model(state, federation.fed) for state in (start, hub)]
+        return hub, models, before, after, answered[0]
 
     return jax.jit(play)
 
 
 def spares_the_absent(case: Case) -> str:
-    """A lost client keeps its state, changes nothing at the hub, and leaves it finite."""
+    """A lost client keeps its state, changes nothing at the hub, and leaves it finite.
+
+    Where everyone is lost in the first round, the model stays as it is; later it may move by the
+    momentum that earlier replies gave it.
+    """
     n = len(case.trial.clients)
     with jax.enable_x64(True):
         play = _round_with_losses(case)
@@ -61,7 +66,7 @@ def spares_the_absent(case: Case) -> str:
 
 
 def _spares(case: Case, play: Callable[[Held, Array], Tree], lost: np.ndarray) -> None:
-    hub, before, after, answered = to_host(play(lost, jnp.zeros(())))
+    hub, models, before, after, answered = to_host(play(lost, jnp.zeros(())))
     other = to_host(play(lost, jnp.full((), _NONSENSE)))[0]
     who = "everyone is lost" if lost.all() else "client 0 is lost"
     for members, old, new in zip(case.trial.groups(), before, after, strict=True):
@@ -74,6 +79,14 @@ def _spares(case: Case, play: Callable[[Held, Array], Tree], lost: np.ndarray) -
                     root=f"client {i}",
                     where=f"round 1, in which {who}",
                 )
+    if lost.all() and not case.method.needs_everyone:
+        same_bits(
+            "the model moves in a round that nobody answers. Let the hub step by what the replies "
+            "say and by nothing else, or look at cohort.present",
+            *models,
+            root="the model",
+            where=f"round 1, in which {who}",
+        )
     for name, leaf in named(hub, "hub").items():
         if not np.isfinite(leaf).all():
             raise BrokenLawError(
