@@ -38,6 +38,8 @@ def _words(key: Array, counters: Array, stream: int) -> Array:
     return _mix(_mix(counters * _GOLDEN + (key[0] ^ start)) + key[1])
 
 
+# What runs in every program is jitted by itself: JAX then reads it once for each shape.
+@jax.jit
 def _children(key: Array, counters: Array) -> Array:
     return jnp.stack([_words(key, counters, 0), _words(key, counters, 1)], axis=-1)
 
@@ -54,6 +56,7 @@ def _split(key: Array, shape: tuple[int, ...]) -> Array:
     return _children(key, counters).reshape(*shape, 2)
 
 
+@jax.jit
 def _fold_in(key: Array, data: Array | int) -> Array:
     # The rotation keeps fold_in(key, i) apart from split(key)[i].
     return _children(jnp.stack([key[1], key[0] ^ _GOLDEN]), jnp.asarray(data).astype(np.uint32))
