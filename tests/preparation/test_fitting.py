@@ -222,3 +222,72 @@ def test_parquet_compressed_csv_and_test_files(tmp_path):
     assert [(t.name, t.train.height, t.test.height) for t in tables] == [
         ("north", 30, 0), ("south", 12, 5)
     ]  # fmt: skip
+
+
+def with_keys(table, seed):
+    """The table with keys of three types and a date, which is a key in all but its repetitions."""
+    rng = np.random.default_rng(seed)
+    rows = len(table)
+    day = pl.Series(rng.integers(0, 4 * rows, rows)).cast(pl.Int32).cast(pl.Date)
+    return table.with_columns(
+        patient=pl.Series(rng.permutation(10**6)[:rows]),
+        file=pl.Series([f"{seed}/{i}" for i in range(rows)]),
+        admitted=day,
+        age=pl.Series(rng.integers(20, 90, rows)),
+    )
+
+
+KEYED = {"north": with_keys(frame(60, 0), 0), "south": with_keys(frame(25, 5), 5)}
+
+
+def keyed(folder, suffix):
+    folder.mkdir()
+    for name, table in KEYED.items():
+        getattr(table, f"write_{suffix}")(folder / f"{name}.{suffix}")
+    return str(folder)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_keys_and_dates_are_left_out_whatever_their_type_and_file(suffix, tmp_path):
+    made = SiteFiles(keyed(tmp_path / "sites", suffix), "sick").clients().preparation
+    assert made.left_out.keys() == {"patient", "file", "admitted"}
+    assert "value of their own" in made.left_out["patient"] and "dates" in made.left_out["admitted"]
+    assert [column.name for column in made.columns] == ["height", "colour", "flag", "age"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_dates_become_the_parts_that_are_asked_for(suffix, tmp_path):
+    dates = {"admitted": ["month", "weekday", "days"]}
+    options = {"features": ["height", "patient"], "dates": dates}
+    clients = SiteFiles(keyed(tmp_path / "sites", suffix), "sick", **options).clients()
+    made = clients.preparation
+    names = ["height", "admitted month", "admitted weekday", "admitted days", "patient"]
+    assert sorted(column.name for column in made.columns) == sorted(names) and not made.left_out
+    pooled = pl.concat(KEYED.values())
+    columns = {column.name: column for column in made.columns}
+    days = pooled["admitted"].to_physical().to_numpy()
+    assert columns["admitted days"].mean == pytest.approx(days.mean())
+    counted = dict(zip(columns["admitted month"].words, columns["admitted month"].counts))
+    months = pooled["admitted"].dt.month().cast(pl.String).value_counts().rows()
+    assert counted == dict(months)
+    again = Preparation.from_dict(json.loads(json.dumps(made.as_dict())))
+    new = KEYED["north"].with_columns(pl.col("admitted").dt.strftime("%d.%m.%Y"))
+    np.testing.assert_array_equal(again.encode("new", new), clients.of(0).x)
+
+
+def test_a_small_site_does_not_make_a_key_of_a_measurement():
+    north, south = (t.with_columns(height=pl.col("age")) for t in KEYED.values())
+    distinct = south.with_columns(height=pl.Series(range(len(south))))
+    made = prepare([site("a", north), site("b", distinct)], READING).preparation
+    assert "height" in [column.name for column in made.columns]
+    with pytest.raises(DataError, match="no column is left to learn from .*'height': most rows"):
+        prepare([site("b", distinct.select("height", "sick"))], READING)
+
+
+def test_what_is_named_is_a_feature_and_dates_are_not_by_themselves():
+    sites = [site(name, table) for name, table in KEYED.items()]
+    named = prepare(sites, Reading("sick", features=("patient", "file"))).preparation
+    assert len(named.columns[1].words) == 85 and not named.left_out
+    assert len(prepare(sites, Reading("sick", categorical=("file",))).preparation.columns) == 5
+    with pytest.raises(DataError, match="'admitted' holds dates.*dates = { admitted ="):
+        prepare(sites, Reading("sick", features=("admitted",)))

@@ -18,6 +18,8 @@ def show_preparation(result: Result) -> None:
         return
     found = Preparation.from_dict(result.about["preparation"])
     show_table([_column(column) for column in found.columns], title="Columns, over all sites")
+    for name, why in found.left_out.items():
+        print(f"left out {name!r}: {why}. Name it in [data], in features or dates, to use it.")
     classes = "a regression" if found.classes is None else ", ".join(map(str, found.classes))
     print(f"label {found.label!r}: {classes}")
     results = {row["client"]: row for row in result.clients.to_dicts()}

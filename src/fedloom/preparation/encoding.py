@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom.data.dates import with_parts
 from fedloom.errors import DataError
 from fedloom.preparation import tables
 
@@ -66,6 +67,8 @@ class Preparation:
     sites: list[dict[str, Any]]  # for each: its name, its rows, what was missing
     bytes_up: int = 0  # what the preparation cost in communication
     bytes_down: int = 0
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)  # columns, and why
+    dates: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # the parts that are taken
 
     @property
     def features(self) -> list[str]:
@@ -74,6 +77,7 @@ class Preparation:
 
     def encode(self, source: str, frame: "pl.DataFrame") -> np.ndarray:
         """The features of each row of a table, (rows, features)."""
+        frame = with_parts(source, frame, self.dates)
         tables.require(source, frame, [column.name for column in self.columns])
         return np.concatenate(
             [column.encode(source, frame[column.name]) for column in self.columns], axis=1

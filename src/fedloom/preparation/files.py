@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.data.clients import Clients
+from fedloom.data.dates import Dates, dates_rule
 from fedloom.data.frames import read_frame
 from fedloom.data.packed import PACKINGS, bare_name
 from fedloom.errors import DataError, MissingDataError, ParameterError
@@ -36,6 +37,12 @@ def names_param(doc: str) -> Any:
     return param(_names, doc, default=())
 
 
+def dates_param() -> Any:
+    """A field for the parts of dates."""
+    rule = dates_rule.or_none("dates are left out")
+    return param(rule, "columns of dates, with the parts to learn from", default=None)
+
+
 @parametrised
 class SiteFiles:
     """A CSV or Parquet file for each site, all with the same columns."""
@@ -50,6 +57,10 @@ class SiteFiles:
     test_fraction: float | None = param(
         between(0, 1).or_none("no rows"), "the part of each site's rows to hold out", default=None
     )
+    features: tuple[str, ...] = names_param(
+        "columns to learn from; by default all but the label and what looks like keys or dates"
+    )
+    dates: Dates | None = dates_param()
     ignore: tuple[str, ...] = names_param("columns to leave out")
     categorical: tuple[str, ...] = names_param("columns of words, whatever they look like")
     numeric: tuple[str, ...] = names_param("columns of numbers, whatever they look like")
@@ -71,11 +82,18 @@ class SiteFiles:
                     f"SiteFiles: a column holds numbers or words; {name!r} is in both numeric and "
                     f"categorical. Take it out of one."
                 )
-        if self.label in (*self.ignore, *self.categorical, *self.numeric):
+        listed = (*self.features, *(self.dates or ()), *self.categorical, *self.numeric)
+        if self.label in (*listed, *self.ignore):
             raise ParameterError(
                 f"SiteFiles: {self.label!r} is the label, and is not to be listed. Take it out of "
-                f"ignore, categorical and numeric."
+                f"features, dates, ignore, categorical and numeric."
             )
+        for name in listed:
+            if name in self.ignore:
+                raise ParameterError(
+                    f"SiteFiles: a column is used or left out; {name!r} is in ignore and in "
+                    f"another list. Take it out of one."
+                )
 
     def tables(self) -> list[SiteTable]:
         """Read the files."""
@@ -96,7 +114,15 @@ class SiteFiles:
     @property
     def reading(self) -> Reading:
         """How every site reads its table."""
-        return Reading(self.label, self.ignore, self.categorical, self.numeric, self.regression)
+        return Reading(
+            self.label,
+            self.ignore,
+            self.categorical,
+            self.numeric,
+            self.regression,
+            tuple(name for name in self.features if name not in (self.dates or ())),
+            self.dates or {},
+        )
 
     def table(self, name: str, path: Path, test_path: Path | None) -> SiteTable:
         """Read one site's files."""
