@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedloom.errors import DataError
+from fedloom.errors import DataError, FedloomError
 from fedloom.exchange.in_process import InProcess
-from fedloom.preparation import Preparation, SiteFiles, SiteTable, prepare
+from fedloom.preparation import Preparation, SiteFiles, SiteTable, from_frames, prepare
 from fedloom.preparation.fitting import Played
 from fedloom.preparation.table_problem import TableProblem
 from fedloom.preparation.tables import Reading
@@ -267,7 +267,8 @@ def test_dates_become_the_parts_that_are_asked_for(suffix, tmp_path):
     columns = {column.name: column for column in made.columns}
     days = pooled["admitted"].to_physical().to_numpy()
     assert columns["admitted days"].mean == pytest.approx(days.mean())
-    counted = dict(zip(columns["admitted month"].words, columns["admitted month"].counts))
+    month = columns["admitted month"]
+    counted = dict(zip(month.words, month.counts, strict=True))
     months = pooled["admitted"].dt.month().cast(pl.String).value_counts().rows()
     assert counted == dict(months)
     again = Preparation.from_dict(json.loads(json.dumps(made.as_dict())))
@@ -280,7 +281,7 @@ def test_a_small_site_does_not_make_a_key_of_a_measurement():
     distinct = south.with_columns(height=pl.Series(range(len(south))))
     made = prepare([site("a", north), site("b", distinct)], READING).preparation
     assert "height" in [column.name for column in made.columns]
-    with pytest.raises(DataError, match="no column is left to learn from .*'height': most rows"):
+    with pytest.raises(DataError, match=r"no column is left to learn from .*'height': most rows"):
         prepare([site("b", distinct.select("height", "sick"))], READING)
 
 
@@ -289,5 +290,86 @@ def test_what_is_named_is_a_feature_and_dates_are_not_by_themselves():
     named = prepare(sites, Reading("sick", features=("patient", "file"))).preparation
     assert len(named.columns[1].words) == 85 and not named.left_out
     assert len(prepare(sites, Reading("sick", categorical=("file",))).preparation.columns) == 5
-    with pytest.raises(DataError, match="'admitted' holds dates.*dates = { admitted ="):
+    with pytest.raises(DataError, match=r"'admitted' holds dates.*dates = \{ admitted ="):
         prepare(sites, Reading("sick", features=("admitted",)))
+
+
+class Pandas:
+    """A frame that can do what is asked of one of pandas."""
+
+    def __init__(self, columns):
+        self.columns = list(columns)
+        self.values = list(columns.values())
+
+    @property
+    def iloc(self):
+        return self
+
+    def __getitem__(self, place):
+        return PandasColumn(self.values[place[1]])
+
+
+class PandasColumn:
+    def __init__(self, values):
+        self.values = values
+
+    def to_numpy(self):
+        return self.values
+
+    def isna(self):
+        return [value is None or value != value for value in self.values.tolist()]
+
+
+def as_pandas(table):
+    """As pandas holds it: gaps are NaN in numbers, None among texts, and no whole numbers."""
+    return Pandas(
+        {
+            series.name: np.asarray(series.to_list(), object)
+            if series.dtype == pl.String
+            else series.to_numpy()
+            for series in table
+        }
+    )
+
+
+def test_frames_are_prepared_as_files_are(tmp_path, clients):
+    tables = {"north": NORTH, "south": SOUTH}
+    made = from_frames(tables, "sick")
+    np.testing.assert_array_equal(made.train.x, clients.train.x)
+    other = from_frames({name: as_pandas(table) for name, table in tables.items()}, "sick")
+    np.testing.assert_array_equal(other.train.x, clients.train.x)
+    tested = from_frames(tables, "sick", test={"south": SOUTH[:5].lazy()}, ignore=["height"])
+    assert tested.test_sizes.tolist() == [0, 5] and tested.train.x.shape[1] == 5
+    keyed = {name: as_pandas(table) for name, table in KEYED.items()}
+    dated = from_frames(keyed, "sick", dates={"admitted": ["year"]}, test_fraction=0.2)
+    assert dated.left_out.keys() == {"patient", "file"}
+    for wrong, complaint in (
+        (lambda: from_frames([NORTH], "sick"), "mapping from the names of sites"),
+        (lambda: from_frames({"a": np.eye(2)}, "sick"), "site 'a': a table must be a frame"),
+        (lambda: from_frames(tables, "sick", tests=1), "no option 'tests'"),
+        (lambda: from_frames(tables, "sick", test={"nord": NORTH}), "Did you mean 'north'"),
+        (lambda: from_frames(tables, "sik"), "must have a column 'sik'"),
+    ):
+        with pytest.raises(FedloomError, match=complaint):
+            wrong()
+
+
+def test_files_of_europe(tmp_path):
+    table = NORTH.with_columns(height=(pl.col("height") - 1e6).round(3), colour=pl.lit("grün"))
+    plain = from_frames({"a": table}, "sick")
+    text = table.write_csv(separator=";").replace(".", ",")
+    for encoding, options in (
+        ("utf-8-sig", {}),
+        ("utf-16", {}),
+        ("latin-1", {"encoding": "latin-1"}),
+        ("utf-8", {"encoding": "latin-1", "separator": ";", "decimal": ","}),
+    ):
+        (tmp_path / "a.csv").write_bytes(text.encode(encoding))
+        made = SiteFiles(str(tmp_path), "sick", **options).clients()
+        np.testing.assert_allclose(made.train.x, plain.train.x, rtol=1e-12)
+        assert made.preparation.features == plain.preparation.features
+    (tmp_path / "a.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError, match=r"line 2: .* UTF-8; got byte 0xfc. Name its encoding"):
+        SiteFiles(str(tmp_path), "sick").clients()
+    with pytest.raises(FedloomError, match=r"encoding must be the name of an encoding.*'latin-77'"):
+        SiteFiles(str(tmp_path), "sick", encoding="latin-77")

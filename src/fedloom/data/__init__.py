@@ -4,6 +4,7 @@ from fedloom.data.alignment import Alignment, align
 from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.clients import Clients, from_arrays
 from fedloom.data.dataset import Dataset
+from fedloom.data.elsewhere import from_datasets
 from fedloom.data.holdings import picture, table
 from fedloom.data.label_schemes import ByLabel, Dirichlet, OneClass
 from fedloom.data.load import load
@@ -30,6 +31,7 @@ __all__ = [
     "Parties",
     "align",
     "from_arrays",
+    "from_datasets",
     "from_parties",
     "hold_out",
     "load",

@@ -68,7 +68,10 @@ class Preparation:
     bytes_up: int = 0  # what the preparation cost in communication
     bytes_down: int = 0
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)  # columns, and why
-    dates: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # the parts that are taken
+    dates: dict[str, list[str]] = dataclasses.field(
+        default_factory=dict
+    )  # the parts that are taken
+    encoding: str | None = None  # of CSV files that are not UTF-8, new ones too
 
     @property
     def features(self) -> list[str]:

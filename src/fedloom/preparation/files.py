@@ -1,5 +1,6 @@
 """One file a site: which files they are, and which of their rows are held out for testing."""
 
+import functools
 import glob
 import zlib
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.data.dates import Dates, dates_rule
+from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.data.frames import read_frame
 from fedloom.data.packed import PACKINGS, bare_name
 from fedloom.errors import DataError, MissingDataError, ParameterError
@@ -70,6 +72,9 @@ class SiteFiles:
         default=None,
     )
     seed: int = param(at_least(0), "of the choice of held-out rows", default=0)
+    separator: str | None = separator_param()
+    decimal: str | None = decimal_param()
+    encoding: str | None = encoding_param()
 
     def __post_init__(self) -> None:
         if self.test is not None and self.test_fraction is not None:
@@ -112,6 +117,11 @@ class SiteFiles:
         return prepare(self.tables(), self.reading)
 
     @property
+    def dialect(self) -> Dialect:
+        """How CSV files are written, as far as the settings say."""
+        return Dialect(self.separator, self.decimal, self.encoding)
+
+    @property
     def reading(self) -> Reading:
         """How every site reads its table."""
         return Reading(
@@ -122,27 +132,38 @@ class SiteFiles:
             self.regression,
             tuple(name for name in self.features if name not in (self.dates or ())),
             self.dates or {},
+            self.encoding,
         )
 
     def table(self, name: str, path: Path, test_path: Path | None) -> SiteTable:
         """Read one site's files."""
-        frame = read_frame(path)
-        train = tables.labelled(str(path), frame, self.reading)
+        read = functools.partial(read_frame, dialect=self.dialect)
+        test = None if test_path is None else (str(test_path), read(test_path))
+        return self.divided(name, str(path), read(path), test)
+
+    def divided(
+        self,
+        name: str,
+        source: str,
+        frame: "pl.DataFrame",
+        test: "tuple[str, pl.DataFrame] | None",
+    ) -> SiteTable:
+        """One site's training and test rows, without those that have no label."""
+        train = tables.labelled(source, frame, self.reading)
         if train.height == 0:
             raise DataError(
-                f"{path}: a site must have at least one row with a label; {self.label!r} has none "
-                f"in {frame.height} rows. Fill it in, or take the file away."
+                f"{source}: a site must have at least one row with a label; {self.label!r} has "
+                f"none in {frame.height} rows. Fill it in, or take the file away."
             )
         unlabelled = frame.height - train.height
-        if test_path is not None:
-            whole = read_frame(test_path)
-            test = tables.labelled(str(test_path), whole, self.reading)
-            tables.require(str(test_path), test, train.columns)
-            test = test.select(train.columns)
-            unlabelled += whole.height - test.height
+        if test is not None:
+            whole = tables.labelled(*test, self.reading)
+            tables.require(test[0], whole, train.columns)
+            held_out = whole.select(train.columns)
+            unlabelled += test[1].height - held_out.height
         else:
-            train, test = self._hold_out(name, train)
-        return SiteTable(name, str(path), train, test, unlabelled)
+            train, held_out = self._hold_out(name, train)
+        return SiteTable(name, source, train, held_out, unlabelled)
 
     def _hold_out(self, name: str, frame: "pl.DataFrame") -> tuple["pl.DataFrame", "pl.DataFrame"]:
         """Training and test rows of a site, whatever the others have; one row at least trains."""

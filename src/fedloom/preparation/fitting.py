@@ -90,6 +90,7 @@ def fitted(
         sites,
         left_out=schema.left_out,
         dates={name: list(parts) for name, parts in reading.dates.items()},
+        encoding=reading.encoding,
     )
 
 
@@ -122,7 +123,8 @@ def _encoded(sites: Sequence[SiteTable], preparation: Preparation) -> Clients:
         for site, entry in zip(sites, preparation.sites, strict=True):
             entry[UNKNOWN] = unknown_words(site, preparation)
     labels = None if preparation.classes is None else np.asarray(preparation.classes)
-    return _clients(sites, train, test, labels=labels, preparation=preparation)
+    more = {"labels": labels, "preparation": preparation, "left_out": preparation.left_out}
+    return _clients(sites, train, test, **more)
 
 
 def encoded_rows(source: str, frame: "pl.DataFrame", preparation: Preparation) -> Rows:

@@ -2,7 +2,8 @@
 
 Every party prepares its own columns by itself, since it has all people's values of them: numbers
 get mean 0 and deviation 1 over the training rows, words become one column each. A missing number
-counts as the mean, a missing or new word as none. Keys and dates are left out unless they are named.
+counts as the mean, a missing or new word as none. Keys and dates are left out unless they are
+named.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import numpy as np
 
 from fedloom.data.columns import why_left_out
 from fedloom.data.dates import Dates, with_parts
+from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.errors import DataError
 from fedloom.hints import closest
 from fedloom.parameters import at_least, between, flag, one_of, param, parametrised
@@ -48,6 +50,15 @@ class Joining:
         "whether the label is a number to predict",
         default=None,
     )
+
+    separator: str | None = separator_param()
+    decimal: str | None = decimal_param()
+    encoding: str | None = encoding_param()
+
+    @property
+    def dialect(self) -> Dialect:
+        """How CSV files are written, as far as the settings say."""
+        return Dialect(self.separator, self.decimal, self.encoding)
 
     def check_id(self, source: object, frame: "pl.DataFrame") -> None:
         """Raise DataError where a table has no id column."""

@@ -54,6 +54,6 @@ class PartyFiles(Joining):
         return dataclasses.replace(made, labels=words, alignment="; ".join(said))
 
     def _frame(self, path: Path) -> "pl.DataFrame":
-        frame = read_frame(path)
+        frame = read_frame(path, dialect=self.dialect)
         self.check_id(path, frame)
         return frame

@@ -1,10 +1,10 @@
 """What a site says of its table, and the schema that the hub makes of all that was said.
 
 A proposal is JSON: for every column its kind and, where it holds words, the words of the training
-rows; likewise for the label. It names no row and counts nothing. Of a column that looks like keys or
-dates, and that the settings do not name, nothing is told but that. Texts that are keys at one site
-are features nowhere, as their words would be told. Whole numbers are keys where all sites that have
-enough rows say so: measurements seldom repeat in a small table.
+rows; likewise for the label. It names no row and counts nothing. Of a column that looks like keys
+or dates, and that the settings do not name, nothing is told but that. Texts that are keys at one
+site are features nowhere, as their words would be told. Whole numbers are keys where all sites that
+have enough rows say so: measurements seldom repeat in a small table.
 """
 
 import dataclasses

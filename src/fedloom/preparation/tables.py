@@ -29,6 +29,7 @@ class Reading:
     regression: bool | None = None  # None: where some label is not a whole number
     features: tuple[str, ...] = ()  # the columns to learn from; none: all that are no keys or dates
     dates: Dates = dataclasses.field(default_factory=dict)  # the parts to take
+    encoding: str | None = None  # of CSV files that are not UTF-8
 
     def names(self, column: str) -> bool:
         """Whether the settings name a column, so that it is a feature whatever it looks like."""
@@ -55,6 +56,13 @@ class SiteTable:
     train: "pl.DataFrame"  # training rows
     test: "pl.DataFrame"  # test rows, possibly none
     unlabelled: int = 0  # how many rows had no label
+
+    def __repr__(self) -> str:
+        """How much there is, and none of it."""
+        return (
+            f"SiteTable({self.name!r}: {self.train.height} rows, {self.test.height} test rows, "
+            f"columns {', '.join(self.train.columns)})"
+        )
 
     def features(self, reading: Reading) -> list[str]:
         """The columns to learn from."""
@@ -158,7 +166,7 @@ def words(series: "pl.Series") -> "pl.Series":
 
 
 def check_no_key(source: str, series: "pl.Series") -> None:
-    """Refuse a column in which most words are of one row: the words of categories leave the site."""
+    """Refuse a column in which most words are of one row: words of categories leave the site."""
     if column_kinds.is_key(words(series)):
         raise DataError(
             f"{source}: in column {series.name!r} most rows have a word of their own, as with "
