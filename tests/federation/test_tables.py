@@ -155,7 +155,7 @@ def test_a_site_without_test_rows_has_no_metrics_where_others_have_some(tmp_path
 def test_keys_stay_at_home_and_dates_leave_as_the_parts_that_are_asked_for(tmp_path):
     chosen = settings(tmp_path, data={"dates": {"seen": ["weekday", "days"]}})
     features = ["age", "ward", "dose", "seen", "patient"]
-    conductor, wires = federation(tmp_path, chosen, features=features)
+    conductor, _ = federation(tmp_path, chosen, features=features)
     for name in NAMES:
         file = tmp_path / "tables" / f"{name}.csv"
         table = pl.read_csv(file).with_row_index("patient")

@@ -5,6 +5,7 @@ from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.clients import Clients, from_arrays
 from fedloom.data.dataset import Dataset
 from fedloom.data.elsewhere import from_datasets
+from fedloom.data.heart import heart_tables
 from fedloom.data.holdings import picture, table
 from fedloom.data.label_schemes import ByLabel, Dirichlet, OneClass
 from fedloom.data.load import load
@@ -33,6 +34,7 @@ __all__ = [
     "from_arrays",
     "from_datasets",
     "from_parties",
+    "heart_tables",
     "hold_out",
     "load",
     "partition",

@@ -61,7 +61,7 @@ class RowsAtSite:
         dialect = Dialect(**{n: self.options.get(n) for n in _OF_CSV})
         frame = read_frame(Path(path), dialect=dialect)
         dates = options.get("dates") or {}
-        if "features" not in options:  # the owner's policy names them, so nothing is left out
+        if not options.get("features"):  # the owner's policy names them, so nothing is left out
             kept = (options["label"], "client", *dates)
             options["features"] = [name for name in frame.columns if name not in kept]
         dataset = data.load(frame, **options)
