@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import fedloom as fl
 from fedloom.errors import DataError, FedloomError
 from fedloom.exchange.in_process import InProcess
 from fedloom.preparation import Preparation, SiteFiles, SiteTable, from_frames, prepare
@@ -373,3 +374,28 @@ def test_files_of_europe(tmp_path):
         SiteFiles(str(tmp_path), "sick").clients()
     with pytest.raises(FedloomError, match=r"encoding must be the name of an encoding.*'latin-77'"):
         SiteFiles(str(tmp_path), "sick", encoding="latin-77")
+
+
+def test_labels_that_are_pairs():
+    rng = np.random.default_rng(0)
+    tables = {
+        name: table.with_columns(
+            days=pl.Series(rng.integers(1, 90, len(table))),
+            died=pl.Series(rng.integers(0, 2, len(table))),
+        )
+        for name, table in (("north", NORTH), ("south", SOUTH))
+    }
+    made = from_frames(tables, "days", event="died", ignore=["sick"], test_fraction=0.2)
+    assert made.labels is None and made.train.y.shape == (34, 2) and made.test.y.shape == (8, 2)
+    assert "died" not in made.preparation.features
+    whole = np.concatenate([made.of(0).y, made.test_of(0).y])
+    assert sorted(map(tuple, whole)) == sorted(tables["north"].select("days", "died").rows())
+    single = fl.data.load(tables["south"], label="days", exposure="days", missing="drop")
+    np.testing.assert_array_equal(single.y[:, 0], single.y[:, 1])
+    options = {"rounds": 2, "batch_size": None, "eval_every": 2}
+    method = fl.algorithms.FedAvg(lr=0.1)
+    assert "concordance" in fl.simulate(method, fl.problems.Cox(), made, **options).final
+    with pytest.raises(DataError, match=r"north: column 'colour' must hold 1 for an event or 0"):
+        from_frames(tables, "days", event="colour")
+    with pytest.raises(FedloomError, match=r"event goes with a time.*got both"):
+        from_frames(tables, "days", event="died", exposure="sick")

@@ -13,8 +13,9 @@ from fedloom.data.dataset import Dataset
 from fedloom.data.dates import Dates, dates_rule, part_names, with_parts
 from fedloom.data.dialects import Dialect
 from fedloom.data.frames import read_frame
+from fedloom.data.label_pairs import paired, second_label
 from fedloom.data.packed import bare_name
-from fedloom.data.table_features import Encoder, gaps_of, learn, raw
+from fedloom.data.table_features import gaps_of, learn, raw
 from fedloom.errors import DataError
 from fedloom.hints import closest
 from fedloom.parameters import check, one_of
@@ -39,6 +40,8 @@ def read_table(
     separator: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    event: str | None = None,
+    exposure: str | None = None,
 ) -> Dataset:
     """A Dataset from a CSV file (plain or compressed) or a Parquet file.
 
@@ -65,6 +68,10 @@ def read_table(
         separator: What stands between the fields of a CSV file; by default it is found.
         decimal: The decimal mark of a CSV file; by default it is found.
         encoding: Of a CSV file that is not UTF-8.
+        event: The column that says whether there was an event at the time that `label` names, 1 or
+            0; labels are then pairs.
+        exposure: The column with the exposure behind the count that `label` names; labels are then
+            pairs.
     """
     dialect = Dialect(separator, decimal, encoding)
     held_out = None if test is None else (test, read_frame(test, dialect=dialect))
@@ -80,6 +87,8 @@ def read_table(
         regression=regression,
         test=held_out,
         others=others,
+        event=event,
+        exposure=exposure,
     )
 
 
@@ -96,6 +105,8 @@ def from_frame(
     regression: bool | None = None,
     test: "tuple[object, pl.DataFrame] | None" = None,
     others: bool = False,
+    event: str | None = None,
+    exposure: str | None = None,
 ) -> Dataset:
     """A Dataset from a Polars frame; options are those of `read_table`.
 
@@ -111,19 +122,23 @@ def from_frame(
         regression: See `read_table`.
         test: The test rows, and where they come from.
         others: See `read_table`.
+        event: See `read_table`.
+        exposure: See `read_table`.
     """
     check(str(source), "missing", missing, _missing_rule)
     check(str(source), "dates", dates, dates_rule.or_none("dates are left out"))
     dates = dates or {}
     frame = with_parts(str(source), frame, dates)
     named = [*(n for n in features or () if n not in dates), *part_names(dates)]
-    _require(source, frame, [label, *named])
+    second = second_label(str(source), event, exposure)
+    targets = [label] if second is None else [label, second]
+    _require(source, frame, [*targets, *named])
     left_out: dict[str, str] = {}
     if not features:
-        usual = [n for n in frame.columns if n not in (label, "client", *(categories or ()))]
+        usual = [n for n in frame.columns if n not in (*targets, "client", *(categories or ()))]
         judged = {n: why_left_out(frame[n]) for n in usual if n not in named}
         left_out = {n: why for n, why in judged.items() if why is not None}
-        named = [n for n in frame.columns if n not in (label, "client", *left_out)]
+        named = [n for n in frame.columns if n not in (*targets, "client", *left_out)]
     if not named:
         raise DataError(
             f"{source}: a column must be left to learn from; got none ({_reasons(left_out)}). "
@@ -132,47 +147,33 @@ def from_frame(
     for column in named:
         if column not in (categories or {}):
             _check_no_date(source, frame[column])
-    frame = _complete(source, frame, [label, *named], missing)
-    encoder = learn(source, frame, named, categories or {}, others)
-    y, classes = labels.encode(raw(frame[label]), source=source, regression=regression)
-    made = Dataset(
-        name,
-        encoder.encode(source, frame),
-        y,
-        classes,
-        _raw_columns(frame, label),
-        encoder.features,
-        left_out=left_out,
+    encoder = learn(
+        source,
+        _complete(source, frame, [*targets, *named], missing),
+        named,
+        categories or {},
+        others,
     )
-    if test is None:
-        return made
-    tested = _tested(made, encoder, label, dates, missing, *test)
-    return dataclasses.replace(made, test=tested)
 
+    def rows(source: object, frame: "pl.DataFrame", known: Dataset | None) -> Dataset:
+        """Some rows, with classes and features as the training rows have them."""
+        frame = with_parts(str(source), frame, dates)
+        _require(source, frame, [*targets, *named])
+        frame = _complete(source, frame, [*targets, *named], missing)
+        numbers = True if second or (known and known.labels is None) else regression
+        classes = None if known is None else known.labels
+        y, classes = labels.encode(
+            raw(frame[label]), source=source, known=classes, regression=numbers
+        )
+        if second is not None:
+            y = paired(source, y, frame[second], is_event=event is not None)
+        columns = {series.name: raw(series) for series in frame.drop(targets)}
+        x = encoder.encode(source, frame)
+        title = name if known is None else f"{name} test"
+        return Dataset(title, x, y, classes, columns, encoder.features, left_out=left_out)
 
-def _tested(
-    made: Dataset,
-    encoder: Encoder,
-    label: str,
-    dates: Dates,
-    missing: str,
-    source: object,
-    frame: "pl.DataFrame",
-) -> Dataset:
-    """Test rows, encoded as the training rows."""
-    frame = with_parts(str(source), frame, dates)
-    wanted = [label, *(column.name for column in encoder.columns)]
-    _require(source, frame, wanted)
-    frame = _complete(source, frame, wanted, missing)
-    regression = made.labels is None
-    y, _ = labels.encode(raw(frame[label]), source=source, known=made.labels, regression=regression)
-    return dataclasses.replace(
-        made,
-        name=f"{made.name} test",
-        x=encoder.encode(source, frame),
-        y=y,
-        columns=_raw_columns(frame, label),
-    )
+    made = rows(source, frame, None)
+    return made if test is None else dataclasses.replace(made, test=rows(*test, made))
 
 
 def _require(source: object, frame: "pl.DataFrame", names: Sequence[str]) -> None:
@@ -218,7 +219,3 @@ def _complete(
 
 def _reasons(left_out: Mapping[str, str]) -> str:
     return "; ".join(f"{name!r}: {why}" for name, why in left_out.items()) or "it has no other"
-
-
-def _raw_columns(frame: "pl.DataFrame", label: str) -> dict[str, np.ndarray]:
-    return {series.name: raw(series) for series in frame.drop(label)}

@@ -12,6 +12,7 @@ from fedloom.data.clients import Clients
 from fedloom.data.dates import Dates, dates_rule
 from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.data.frames import read_frame
+from fedloom.data.label_pairs import second_label
 from fedloom.data.packed import PACKINGS, bare_name
 from fedloom.errors import DataError, MissingDataError, ParameterError
 from fedloom.hints import closest
@@ -71,6 +72,16 @@ class SiteFiles:
         "whether the label is a number to predict",
         default=None,
     )
+    event: str | None = param(
+        a_text.or_none("the label is no time"),
+        "the column that has 1 for an event at the time that the label names, 0 for none",
+        default=None,
+    )
+    exposure: str | None = param(
+        a_text.or_none("the label has none"),
+        "the column with the exposure behind the count that the label names",
+        default=None,
+    )
     seed: int = param(at_least(0), "of the choice of held-out rows", default=0)
     separator: str | None = separator_param()
     decimal: str | None = decimal_param()
@@ -124,15 +135,18 @@ class SiteFiles:
     @property
     def reading(self) -> Reading:
         """How every site reads its table."""
+        second = second_label("SiteFiles", self.event, self.exposure)
         return Reading(
             self.label,
             self.ignore,
             self.categorical,
             self.numeric,
-            self.regression,
+            self.regression if second is None else True,
             tuple(name for name in self.features if name not in (self.dates or ())),
             self.dates or {},
             self.encoding,
+            self.event,
+            self.exposure,
         )
 
     def table(self, name: str, path: Path, test_path: Path | None) -> SiteTable:

@@ -91,6 +91,8 @@ def fitted(
         left_out=schema.left_out,
         dates={name: list(parts) for name, parts in reading.dates.items()},
         encoding=reading.encoding,
+        event=reading.event,
+        exposure=reading.exposure,
     )
 
 
@@ -129,7 +131,7 @@ def _encoded(sites: Sequence[SiteTable], preparation: Preparation) -> Clients:
 
 def encoded_rows(source: str, frame: "pl.DataFrame", preparation: Preparation) -> Rows:
     """The rows of a table."""
-    labels = preparation.encode_labels(source, frame[preparation.label])
+    labels = preparation.encode_labels(source, frame)
     return Rows(preparation.encode(source, frame), labels)
 
 

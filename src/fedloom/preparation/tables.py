@@ -7,6 +7,7 @@ import numpy as np
 
 from fedloom.data import columns as column_kinds
 from fedloom.data.dates import Dates, part_names, raw_name, with_parts
+from fedloom.data.label_pairs import second_label
 from fedloom.errors import DataError
 from fedloom.hints import closest
 
@@ -30,6 +31,14 @@ class Reading:
     features: tuple[str, ...] = ()  # the columns to learn from; none: all that are no keys or dates
     dates: Dates = dataclasses.field(default_factory=dict)  # the parts to take
     encoding: str | None = None  # of CSV files that are not UTF-8
+    event: str | None = None  # the column of the events at the times that the label has
+    exposure: str | None = None  # the column of the exposures behind the counts of the label
+
+    @property
+    def targets(self) -> list[str]:
+        """The label, and what stands beside it in a pair."""
+        second = second_label("SiteFiles", self.event, self.exposure)
+        return [self.label] if second is None else [self.label, second]
 
     def names(self, column: str) -> bool:
         """Whether the settings name a column, so that it is a feature whatever it looks like."""
@@ -38,7 +47,7 @@ class Reading:
 
     def wants(self, column: str) -> bool:
         """Whether a column may be learned from at all."""
-        if column == self.label or column in self.ignore:
+        if column in self.targets or column in self.ignore:
             return False
         return not self.features or column in (*self.features, *part_names(self.dates))
 
@@ -80,10 +89,10 @@ class SiteTable:
 
 def labelled(source: str, frame: "pl.DataFrame", reading: Reading) -> "pl.DataFrame":
     """The rows that have a label, with the parts of dates that are wanted."""
-    require(source, frame, [reading.label, *reading.features])
-    return with_parts(
-        source, frame.filter(known(frame[reading.label]).is_not_null()), reading.dates
-    )
+    require(source, frame, [*reading.targets, *reading.features])
+    for name in reading.targets:
+        frame = frame.filter(known(frame[name]).is_not_null())
+    return with_parts(source, frame, reading.dates)
 
 
 def require(source: str, frame: "pl.DataFrame", names: list[str]) -> None:

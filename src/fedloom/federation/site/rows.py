@@ -46,6 +46,8 @@ class RowsAtSite:
         self.kept = kit / "models"
         self.least = policy.least_count
         self.options = dict(settings.tables["data"])
+        if self.options.get("event") or self.options.get("exposure"):
+            raise RefusedError("labels that are pairs are not known over a network yet. Simulate.")
         policy.check_label(self.options["label"])
         policy.check_features(self.options.get("features", ()))
         policy.check_features(self.options.get("categories", ()))

@@ -30,7 +30,7 @@ from fedloom.population import Group
 from fedloom.preparation import Preparation, SiteFiles, fitting
 from fedloom.preparation.proposals import AgreedColumns, propose
 from fedloom.preparation.table_problem import TableProblem
-from fedloom.preparation.tables import EMPTY, NUMBER, WORD, check_no_key, kind_of, places
+from fedloom.preparation.tables import EMPTY, NUMBER, WORD, Reading, check_no_key, kind_of, places
 from fedloom.rows import Rows
 
 Facts = dict[str, Any]
@@ -54,6 +54,7 @@ class TableAtSite(RowsAtSite):
         self.kept = kit / "models"
         self.least = policy.least_count
         files = files_of(settings)
+        check_single(files.reading)
         policy.check_label(files.label)
         test = None if policy.test is None else Path(policy.test)
         self.table = files.table(name, Path(policy.data_of(kit)), test)
@@ -136,6 +137,15 @@ class TableAtSite(RowsAtSite):
         if not fits:
             raise RefusedError("what the hub has agreed on is not what this site has proposed.")
         return agreed
+
+
+def check_single(reading: Reading) -> None:
+    """Refuse labels that are pairs, of which no shape has been agreed on over a network yet."""
+    if len(reading.targets) > 1:
+        raise RefusedError(
+            "labels that are pairs, by event or exposure in [data], are for simulations; over a "
+            "network they are not known yet. Simulate, or use a label of one value."
+        )
 
 
 def files_of(settings: Settings) -> SiteFiles:
