@@ -240,3 +240,18 @@ def test_predict_says_what_is_wrong(folder, capsys):
     with pytest.raises(fl.FedloomError, match=r"pass problem="):
         fl.predict(prepared, SOUTH)
     assert fl.predict(prepared, SOUTH, problem=fl.problems.Logistic(intercept=True)).height == 24
+
+
+def test_what_is_left_out_is_said(folder, capsys):
+    keyed = table(40, 0).with_row_index("patient").with_columns(seen=pl.lit("2026-01-31"))
+    for name in ("north", "south"):
+        keyed.write_csv(f"sites/{name}.csv")
+    assert main(["run", "s.toml", "--set", "run.rounds=1"]) == 0
+    single = but('sites = "sites/*.csv"', 'path = "sites/north.csv"').replace(
+        "test_fraction = 0.25", "[partition]\nscheme = 'iid'\nclients = 2"
+    )
+    (folder / "s.toml").write_text(single)
+    assert main(["run", "s.toml", "--set", "run.rounds=1", "--set", "algorithm.lr=1e-4"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("left out 'patient': most rows have a value of their own") == 2
+    assert printed.count("left out 'seen': it holds dates") == 2 and "2026-01-31" not in printed
