@@ -24,7 +24,7 @@ FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 @pytest.mark.parametrize(
     "name",
     [
-        *("index.md", "guide.md", "choosing.md", "metrics.md"),
+        *("index.md", "guide.md", "choosing.md", "metrics.md", "own-data.md"),
         *("writing-a-method.md", "checking.md", "extending.md"),
     ],
 )

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
+from fedloom.data.gaps import check_complete
 from fedloom.data.parties import Holders, Parties
 from fedloom.errors import ParameterError
 from fedloom.layout import Layout
@@ -133,6 +134,8 @@ def assemble(
     problem: Problem, clients: Holders, batch_size: int | None, precision: str
 ) -> Federation:
     """Bring a problem and clients together."""
+    if problem.kind != "table":  # raw tables have gaps, which are counted
+        check_complete(clients)
     fed = know(problem, clients, precision)
     if isinstance(clients, Parties):
         return Federation(fed, tuple(alone(problem, clients, batch_size, precision)))

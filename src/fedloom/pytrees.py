@@ -26,10 +26,26 @@ def static(**options: Any) -> Any:
 @dataclass_transform(frozen_default=True, field_specifiers=(static, dataclasses.field))
 def pytree(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass and a pytree whose fields are leaves, but for static ones."""
-    made: Any = dataclasses.dataclass(frozen=True)(cls)
+    made: Any = dataclasses.dataclass(frozen=True, repr=False)(cls)
+    made.__repr__ = _repr
     fields = dataclasses.fields(made)
     register(made, [field.name for field in fields if not field.metadata.get("static", False)])
     return made
+
+
+def _repr(node: Any) -> str:
+    """What an object is, without the numbers in its arrays, which may be somebody's data."""
+    told = [f"{f.name}={in_short(getattr(node, f.name))}" for f in dataclasses.fields(node)]
+    return f"{type(node).__name__}({', '.join(told)})"
+
+
+def in_short(value: Any) -> str:
+    """An array as its dtype and shape; anything else as it is."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    if type(value) in (tuple, list):
+        return f"({', '.join(map(in_short, value))})"
+    return repr(value)
 
 
 def register(cls: Any, leaves: Sequence[str]) -> None:

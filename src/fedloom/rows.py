@@ -8,7 +8,7 @@ import numpy as np
 
 from fedloom import draws
 from fedloom.draws import Domain
-from fedloom.pytrees import pytree, static
+from fedloom.pytrees import in_short, pytree, static
 from fedloom.types import Array, Held
 
 
@@ -17,6 +17,9 @@ class Rows(NamedTuple):
 
     x: Held
     y: Held
+
+    def __repr__(self) -> str:
+        return f"Rows(x={in_short(self.x)}, y={in_short(self.y)})"  # no data in a notebook
 
 
 class Spec(NamedTuple):

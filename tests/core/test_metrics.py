@@ -355,6 +355,7 @@ def test_what_a_metric_is_of_must_be_known():
 
 def test_every_name_is_in_the_list_and_goes_the_way_that_problems_say():
     problems = [*PROBLEMS.values(), fl.problems.AUC(), fl.problems.Vertical(loss="softmax")]
+    problems += [fl.problems.Poisson(), fl.problems.MultiLabel(), fl.problems.Cox()]
     own = {name: metric for problem in problems for name, metric in problem.metrics().items()}
     names = {*own, *READY, *evaluation.OF_THE_WHOLE, *joint_evaluation.OF_THE_WHOLE}
     assert names == set(CATALOGUE)

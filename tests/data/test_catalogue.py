@@ -20,7 +20,7 @@ ROWS = b"-1 1:1\n+1 2:1\n"
 NAMES = {
     *("a9a", "w8a", "ijcnn1", "phishing", "mushrooms", "covtype", "gisette", "adult"),
     *("mnist", "fashion-mnist", "cifar10", "femnist", "shakespeare", "agnews"),
-    *("digits", "breast_cancer", "wine", "iris", "diabetes"),
+    *("heart", "digits", "breast_cancer", "wine", "iris", "diabetes"),
 }
 
 

@@ -7,8 +7,9 @@ import polars as pl
 import pytest
 
 from data.messages import raises
+from fedloom.data import load
 from fedloom.data.tables import read_table
-from fedloom.errors import DataError
+from fedloom.errors import DataError, ParameterError
 
 TABLE = (
     "age,site,smoker,client,ill\n41,north,true,a,yes\n\n52,south,false,b,no\n63.5,north,true,a,no\n"
@@ -86,7 +87,7 @@ def test_labels(tmp_path):
         ("x,y\n1,2\n3,4,5\n", ("line 3", "2 fields", "got 3")),
         ("x,y\n1,2\n3\n4,5\n", ("line 3", "2 fields", "got 1")),
         ('x,y\n1,2\n3,"4\n', ("line 3", "quotes must be closed")),
-        (b"x,y\n1,2\n\xff,4\n", ("line 3", "UTF-8", "0xff")),
+        (b"x,y\n1,2\n\xff,4\n", ("line 3", "UTF-8", "0xff", "encoding")),
         ("x,y\n", ("at least one row",)),
         ("", ("cannot be read",)),
         ("x,y\n1,2\nNA,4\n,5\n", ("'x'", "2 of 3 rows")),
@@ -95,6 +96,10 @@ def test_labels(tmp_path):
         ("x,yy\n1,2\n", ("'y'", "Did you mean 'yy'?")),
         (
             "x,y\n" + "".join(f"name{i},1\n" for i in range(1001)),
+            ("must be left to learn from", "'x': most rows have a value of their own", "features"),
+        ),
+        (
+            "x,y\n" + "".join(f"name{i},1\n" * 2 for i in range(1001)),
             ("1000 categories", "'x' has 1001"),
         ),
     ],
@@ -122,3 +127,61 @@ def test_missing_words_of_columns_that_are_no_features(tmp_path):
     path = write(tmp_path, "x,site,y\n1,,2\n3,north,4\n")
     found = read_table(path, label="y", features=["x"])
     np.testing.assert_array_equal(found.columns["site"], ["missing", "north"])
+
+
+KEYED = pl.DataFrame(
+    {
+        "patient": range(30, 0, -1),
+        "name": [f"n{i}" for i in range(30)],
+        "seen": [f"2026-01-{1 + i % 9:02}" for i in range(30)],
+        "age": [20 + i % 7 for i in range(30)],
+        "dose": np.linspace(0, 1, 30),
+        "ill": [i % 2 for i in range(30)],
+    }
+)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_keys_and_dates_are_no_features_unless_they_are_named(suffix, tmp_path):
+    path = tmp_path / f"t.{suffix}"
+    typed = KEYED.with_columns(pl.col("seen").str.to_date())
+    getattr(typed, f"write_{suffix}")(path)
+    found = read_table(path, label="ill")
+    assert found.features == ("age", "dose")
+    assert found.left_out.keys() == {"patient", "name", "seen"}
+    assert "left out: patient (most rows have" in repr(found)
+    assert set(found.columns) == {"patient", "name", "seen", "age", "dose"}  # to divide by
+    assert "seen" in repr(found) and "2026" not in repr(found)
+    assert read_table(path, label="ill", features=["patient"]).features == ("patient",)
+    parts = read_table(path, label="ill", features=["age"], dates={"seen": ["day", "weekday"]})
+    assert parts.features[:2] == ("age", "seen day") and len(parts.features) == 9
+    with raises(DataError, path, "'seen' holds dates", "dates = { seen"):
+        read_table(path, label="ill", features=["seen"])
+
+
+def test_gaps_of_a_single_file(tmp_path):
+    path = write(tmp_path, "x,w,y\n1,a,0\n,b,1\n3,,1\n4,a,\n")
+    filled = read_table(path, label="y", missing="fill")
+    assert filled.features == ("x", "x is missing", "w=a", "w=b", "w is missing")
+    rows = [[1, 0, 1, 0, 0], [2, 1, 0, 1, 0], [3, 0, 0, 0, 1]]
+    np.testing.assert_array_equal(filled.x, rows)
+    later = write(tmp_path, "x,w,y\n,,1\n", "later.csv")
+    tested = read_table(path, label="y", missing="fill", test=later).test
+    np.testing.assert_array_equal(tested.x, [[2, 1, 0, 0, 1]])
+    dropped = read_table(path, label="y", missing="drop")
+    np.testing.assert_array_equal(dropped.x, [[1, 1]])
+    with raises(DataError, path, "'y'", "1 of 4 rows", "missing = 'fill'"):
+        read_table(path, label="y")
+    with raises(ParameterError, path, "missing must be one of", "'guess'"):
+        read_table(path, label="y", missing="guess")
+
+
+def test_frames_are_tables(people):
+    expected = read_table(people, label="ill")
+    frame = pl.read_csv(people.read_bytes()).drop_nulls()
+    for given in (frame, frame.lazy(), frame.to_dict(as_series=False)):
+        np.testing.assert_array_equal(load(given, label="ill", test=frame).test.x, expected.x)
+    with raises(ParameterError, "load", "label must be given"):
+        load(frame)
+    with raises(DataError, "load", "frame of pandas or Polars", "got ndarray", "from_arrays"):
+        load(np.eye(2), label="y")

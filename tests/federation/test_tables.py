@@ -150,3 +150,26 @@ def test_a_site_without_test_rows_has_no_metrics_where_others_have_some(tmp_path
     ours, theirs = (run.client_metrics["accuracy"] for run in (result, simulated))
     np.testing.assert_allclose(ours, theirs)
     assert np.isnan(ours[1])
+
+
+def test_keys_stay_at_home_and_dates_leave_as_the_parts_that_are_asked_for(tmp_path):
+    chosen = settings(tmp_path, data={"dates": {"seen": ["weekday", "days"]}})
+    features = ["age", "ward", "dose", "seen", "patient"]
+    conductor, _ = federation(tmp_path, chosen, features=features)
+    for name in NAMES:
+        file = tmp_path / "tables" / f"{name}.csv"
+        table = pl.read_csv(file).with_row_index("patient")
+        seen = pl.date(2026, 3, 1) + pl.duration(days=pl.col("patient") % 5)
+        table.with_columns(seen=seen).write_csv(file)
+    result = conductor.run()
+    prepared = result.about["preparation"]
+    assert list(prepared["left_out"]) == ["patient"]
+    names = [column["name"] for column in prepared["columns"]]
+    assert names == ["age", "ward", "dose", "seen weekday", "seen days"]
+    simulated = fl.simulate(
+        chosen.algorithm, chosen.problem, chosen.clients(), **chosen.run.options()
+    )
+    assert simulated.about["preparation"]["left_out"] == prepared["left_out"]
+    same_to_rounding(result.model, simulated.model)
+    new = pl.DataFrame({"age": [90.0], "ward": ["red"], "dose": [0.0], "seen": ["2026-03-02"]})
+    assert fl.predict(result, new, problem=chosen.problem).height == 1

@@ -39,7 +39,7 @@ def folder(tmp_path, monkeypatch):
     laboratory = pl.DataFrame({"who": people, "marker": marker, "ill": ill})
     laboratory[:75].write_csv("parties/laboratory.csv")
     order = rng.permutation(np.arange(5, 80))
-    ages: list[float | None] = [30.0 + i for i in range(80)]
+    ages: list[float | None] = [30.5 + i for i in range(80)]
     ages[10] = None
     clinic = pl.DataFrame({"who": people, "ward": ward, "age": ages})
     clinic[order].write_csv("parties/clinic.csv")
@@ -97,8 +97,15 @@ def test_odd_columns_are_refused_or_filled(folder):
         frame.with_columns(**columns).write_csv(file)
         return PartyFiles(**options).load()
 
-    with pytest.raises(FedloomError, match="holds another word in each"):
-        load(name=pl.Series([f"n{i}" for i in rows]))
+    plain = load()
+    day = pl.date(2026, 1, 1) + pl.duration(days=pl.int_range(pl.len()) % 9)
+    named = load(name=pl.Series([f"n{i}" for i in rows]), number=pl.Series(rows), admitted=day)
+    assert named.widths == plain.widths
+    for column in ("name", "number", "admitted"):
+        assert f"left out '{column}' of clinic" in named.alignment
+    options |= {"features": ["marker", "number"], "dates": {"admitted": ["day", "weekday"]}}
+    assert load(number=pl.Series(rows), admitted=day).widths == (1, 9)
+    options = {name: options[name] for name in ("parties", "id", "label", "join")}
     with pytest.raises(FedloomError, match="every row must have an id; 1 have none"):
         load(who=pl.Series([None, *frame["who"][1:]]))
     made = load(age=pl.Series([np.inf, *np.linspace(1, 2, len(rows) - 1)]))

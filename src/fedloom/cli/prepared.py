@@ -14,10 +14,12 @@ def show_preparation(result: Result) -> None:
     """The columns with their types, and a row for each site; nothing where there were no files."""
     if "alignment" in result.about:
         print(result.about["alignment"])
+    _show_left_out(result.about.get("left out", {}))
     if "preparation" not in result.about:
         return
     found = Preparation.from_dict(result.about["preparation"])
     show_table([_column(column) for column in found.columns], title="Columns, over all sites")
+    _show_left_out(found.left_out)
     classes = "a regression" if found.classes is None else ", ".join(map(str, found.classes))
     print(f"label {found.label!r}: {classes}")
     results = {row["client"]: row for row in result.clients.to_dicts()}
@@ -32,6 +34,11 @@ def show_preparation(result: Result) -> None:
     for site in found.sites:
         if site["rows"] == 1:
             print(f"note: {site['site']} has one training row, which its sums give away")
+
+
+def _show_left_out(left_out: dict[str, str]) -> None:
+    for name, why in left_out.items():
+        print(f"left out {name!r}: {why}. Name it in [data], in features or dates, to use it.")
 
 
 def _column(column: Column) -> dict[str, Any]:

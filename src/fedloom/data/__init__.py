@@ -4,6 +4,8 @@ from fedloom.data.alignment import Alignment, align
 from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.clients import Clients, from_arrays
 from fedloom.data.dataset import Dataset
+from fedloom.data.elsewhere import from_datasets
+from fedloom.data.heart import heart_tables
 from fedloom.data.holdings import picture, table
 from fedloom.data.label_schemes import ByLabel, Dirichlet, OneClass
 from fedloom.data.load import load
@@ -30,7 +32,9 @@ __all__ = [
     "Parties",
     "align",
     "from_arrays",
+    "from_datasets",
     "from_parties",
+    "heart_tables",
     "hold_out",
     "load",
     "partition",

@@ -23,6 +23,9 @@ class Alignment(NamedTuple):
     ids: np.ndarray  # the common ids, in the same order
     dropped: dict[str, int]  # how many rows of each party have no counterpart everywhere
 
+    def __repr__(self) -> str:
+        return f"Alignment({self.report()})"  # ids are nobody's business in a notebook
+
     @property
     def size(self) -> int:
         """How many people all parties have."""

@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from fedloom.data.arrays import as_pairs, check_alike
+from fedloom.data.dataset import described, left_out_text
 from fedloom.errors import DataError
 from fedloom.rows import Rows
+
+_SHOWN = 8  # clients in a short description
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +25,7 @@ class Clients:
     test: Rows | None = None  # the test rows, in the same order; None: there are none
     test_sizes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
     preparation: Any = None  # how raw tables became these rows, where they did
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)  # columns, and why
 
     def __post_init__(self) -> None:
         for i in np.flatnonzero(self.sizes == 0):
@@ -31,6 +36,19 @@ class Clients:
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    def __repr__(self) -> str:
+        """How much there is at whom, and none of it."""
+        shown = [f"{n}: {size}" for n, size in zip(self.names, self.sizes, strict=True)]
+        more = [f"and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
+        rows, shape = int(self.sizes.sum()), self.train.x.shape[1:]
+        told = [described(rows, shape, self.labels)]
+        told += [] if self.test is None else [f"{int(self.test_sizes.sum())} test rows"]
+        told += left_out_text(self.left_out)
+        return (
+            f"Clients({len(self)} clients, {', '.join(told)}; "
+            f"rows of {', '.join([*shown[:_SHOWN], *more])})"
+        )
 
     @property
     def classes(self) -> int:
@@ -63,17 +81,21 @@ def from_arrays(
     *,
     test: Sequence[tuple[Any, Any]] | None = None,
     names: Sequence[str] | None = None,
+    regression: bool | None = None,
 ) -> Clients:
     """Clients from one (x, y) pair for each of them.
 
-    Whole-number labels are classes; other labels make a regression.
+    Whole numbers and texts are classes, under their own names; other labels make a regression.
 
     Args:
-        parts: Features (rows, ...) and labels (rows,) of each client.
+        parts: Features (rows, ...) and labels (rows,) of each client. Labels of shape (rows, k) are
+            k labels of each row.
         test: Test rows in the same form, one pair for each client.
         names: What the clients are called; by default "client 0", "client 1", ...
+        regression: Whether labels are numbers to predict, such as counts; by default where they are
+            not all whole.
     """
-    if not parts:
+    if len(parts) == 0:
         raise DataError(
             "from_arrays needs at least one (x, y) pair; got none. Pass a list of pairs."
         )
@@ -83,37 +105,42 @@ def from_arrays(
             f"{len(test)}. Use arrays of length 0 where a client has no test rows."
         )
     names = tuple(names or (f"client {i}" for i in range(len(parts))))
-    for name, (x, y) in zip(
-        names * (1 if test is None else 2), [*parts, *(test or [])], strict=True
-    ):
-        if len(x) != len(y):
-            raise DataError(
-                f"client {name!r}: x and y must have the same number of rows; got {len(x)} and "
-                f"{len(y)}. Check how they were made."
-            )
-    train = _stack(parts)
-    held_out = None if test is None else _stack(test)
+    train = as_pairs(names, parts)
+    tested = None if test is None else as_pairs(names, test)
+    check_alike(names, [*train, *(tested or [])])
+    rows, held_out = _stacked(train), None if tested is None else _stacked(tested)
     labels = None
-    if np.issubdtype(train.y.dtype, np.integer) or train.y.dtype == bool:
-        seen = train.y if held_out is None else np.concatenate([train.y, held_out.y])
+    if regression or (regression is None and np.issubdtype(rows.y.dtype, np.floating)):
+        rows = _of_numbers(rows)
+        held_out = held_out and _of_numbers(held_out)
+    else:
+        seen = rows.y if held_out is None else np.concatenate([rows.y, held_out.y])
         labels = np.unique(seen)
-        train = Rows(train.x, np.searchsorted(labels, train.y))
+        rows = Rows(rows.x, np.searchsorted(labels, rows.y))
         held_out = held_out and Rows(held_out.x, np.searchsorted(labels, held_out.y))
     return Clients(
-        train,
-        np.array([len(y) for _, y in parts]),
+        rows,
+        np.array([len(y) for _, y in train]),
         names,
         labels,
         held_out,
-        np.array([len(y) for _, y in test]) if test is not None else np.zeros(0, np.int64),
+        np.array([len(y) for _, y in tested]) if tested is not None else np.zeros(0, np.int64),
     )
 
 
-def _stack(parts: Sequence[tuple[Any, Any]]) -> Rows:
-    return Rows(
-        np.concatenate([np.asarray(x) for x, _ in parts]),
-        np.concatenate([np.asarray(y) for _, y in parts]),
-    )
+def _stacked(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> Rows:
+    xs, ys = zip(*parts, strict=True)
+    return Rows(np.concatenate(xs), np.concatenate(ys))
+
+
+def _of_numbers(rows: Rows) -> Rows:
+    y = np.asarray(rows.y)
+    if y.dtype.kind not in "biuf":
+        raise DataError(
+            "from_arrays: the labels of a regression must be numbers; got texts. Leave out "
+            "regression=True for classes."
+        )
+    return Rows(rows.x, y if y.dtype.kind == "f" else y.astype(np.float64))
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """A dataset: features, labels, and the columns by which it may be divided."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,26 @@ class Dataset:
     columns: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # to divide by
     features: tuple[str, ...] = ()  # names of the features, where they have names
     test: "Dataset | None" = None  # test rows, where it comes with some
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)  # columns, and why
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def __repr__(self) -> str:
+        """How much there is, and none of it."""
+        told = [described(len(self), self.x.shape[1:], self.labels)]
+        told += [] if self.test is None else [f"{len(self.test)} test rows"]
+        told += left_out_text(self.left_out)
+        return f"Dataset({self.name!r}: {', '.join(told)})"
+
+
+def described(rows: int, shape: tuple[int, ...], labels: np.ndarray | None) -> str:
+    """How many rows there are, of which width, with how many classes."""
+    wide = f"{shape[0] if shape else 1} features" if len(shape) < 2 else f"shape {shape}"
+    kind = "numbers to predict" if labels is None else f"{len(labels)} classes"
+    return f"{rows} rows, {wide}, {kind}"
+
+
+def left_out_text(left_out: Mapping[str, str]) -> list[str]:
+    """Which columns of a table are no features, where there are such."""
+    return [f"left out: {'; '.join(f'{n} ({w})' for n, w in left_out.items())}"] if left_out else []

@@ -4,8 +4,9 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from fedloom.data.dialects import Dialect
 from fedloom.data.packed import bare_name, read_bytes
 from fedloom.errors import DataError
 
@@ -16,7 +17,11 @@ MISSING = ("", "NA", "NaN", "nan", "null")
 
 
 def read_frame(
-    path: Path, *, names: Sequence[str] | None = None, comment: str | None = None
+    path: Path,
+    *,
+    names: Sequence[str] | None = None,
+    comment: str | None = None,
+    dialect: Dialect | None = None,
 ) -> "pl.DataFrame":
     """A table from CSV (plain or compressed) or Parquet; blank lines are ignored.
 
@@ -24,31 +29,38 @@ def read_frame(
         path: The file. Fields of a CSV that are empty, NA, NaN, nan or null are missing.
         names: The names of the columns of a CSV without a header.
         comment: How the lines of a CSV that are to be skipped begin.
+        dialect: How a CSV is written, as far as that is known; files without a header have commas.
     """
     import polars as pl
 
     raw = read_bytes(path)
     if bare_name(path).endswith(".parquet"):
         return from_parquet(path, raw)
+    dialect = dialect or Dialect(separator=None if names is None else ",")
+    text = dialect.text(path, raw)
+    separator = dialect.separator_of(text, comment)
     try:
         frame = pl.read_csv(
-            io.BytesIO(raw),
+            io.BytesIO(text.encode()),
             has_header=names is None,
+            separator=separator,
             comment_prefix=comment,
             null_values=list(MISSING),
             infer_schema_length=None,  # a column's type is settled by all of its values
         )
     except (Exception, pl.exceptions.PanicException) as error:
-        _explain(path, raw, names, comment, str(error))
+        _check_widths(path, text, separator, names, comment)
+        raise _unreadable(path, str(error)) from error
     if names is not None:
         if frame.width != len(names):
-            _explain(path, raw, names, comment, f"{frame.width} columns")
+            _check_widths(path, text, separator, names, comment)
+            raise _unreadable(path, f"{frame.width} columns")
         frame.columns = list(names)
     if frame[:, -1].null_count():
         # Polars fills the fields that a short line lacks, and the line, where it is blank.
-        _check_widths(path, raw, names, comment)
+        _check_widths(path, text, separator, names, comment)
         frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
-    return frame
+    return dialect.with_points(frame, separator)
 
 
 def from_parquet(path: Path, raw: bytes) -> "pl.DataFrame":
@@ -71,29 +83,16 @@ def parquet_bytes(frame: "pl.DataFrame") -> bytes:
     return buffer.getvalue()
 
 
-def _explain(
-    path: Path, raw: bytes, names: Sequence[str] | None, comment: str | None, otherwise: str
-) -> NoReturn:
-    _check_widths(path, raw, names, comment)
-    raise _unreadable(path, otherwise)
-
-
 def _unreadable(path: Path, reason: str) -> DataError:
     first = next(iter(reason.splitlines()), "no reason given")
     return DataError(f"{path}: the table cannot be read ({first}). Check the file.")
 
 
-def _check_widths(path: Path, raw: bytes, names: Sequence[str] | None, comment: str | None) -> None:
+def _check_widths(
+    path: Path, text: str, separator: str, names: Sequence[str] | None, comment: str | None
+) -> None:
     """Raise the error that names the first line with too many or too few fields."""
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}, line {line}: the text must be UTF-8; got byte "
-            f"{raw[error.start]:#04x}. Save the file as UTF-8."
-        ) from None
-    reader = csv.reader(io.StringIO(text), strict=True)
+    reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
     width = None if names is None else len(names)
     try:
         for fields in reader:
@@ -104,7 +103,8 @@ def _check_widths(path: Path, raw: bytes, names: Sequence[str] | None, comment: 
             if len(fields) != width:
                 raise DataError(
                     f"{path}, line {reader.line_num}: every line must have {width} fields; got "
-                    f"{len(fields)}. Mend the line, or quote fields that hold a comma."
+                    f"{len(fields)}. Mend the line, or quote fields that hold "
+                    f"{separator!r}."
                 )
     except csv.Error as error:
         raise DataError(

@@ -8,11 +8,12 @@ from typing import Any
 
 from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.dataset import Dataset
+from fedloom.data.elsewhere import as_frame
 from fedloom.data.images import read_idx_images
 from fedloom.data.leaf import read_leaf
 from fedloom.data.libsvm import read_libsvm
 from fedloom.data.packed import bare_name, find
-from fedloom.data.tables import read_table
+from fedloom.data.tables import from_frame, read_table
 from fedloom.errors import DataError, MissingDataError, ParameterError
 from fedloom.hints import closest
 
@@ -26,15 +27,15 @@ _READERS: dict[str, Callable[..., Dataset]] = {
 }
 
 
-def load(name_or_path: str | Path, *, verify: bool = False, **options: Any) -> Dataset:
-    """A dataset by its name in the CATALOGUE, or from a file or folder.
+def load(name_or_path: Any, *, verify: bool = False, **options: Any) -> Dataset:
+    """A dataset by its name in the CATALOGUE, from a file or folder, or from a data frame.
 
     Files are told by their suffix, after which .gz, .bz2 or .xz may follow: LIBSVM text (.svm,
     .libsvm, .txt), tables (.csv, .parquet) and IDX images (...-images-idx3-ubyte). A folder holds
     LEAF's JSON. A relative path that looks like a name must begin with `./`.
 
     Args:
-        name_or_path: What to load.
+        name_or_path: What to load: a name, a path, or a frame of pandas or Polars.
         verify: Whether to check the files of a catalogued set against their published checksums.
             What fedloom downloads is always checked.
         options: Options of the reader: see `read_libsvm`, `read_table`, `read_leaf`,
@@ -42,6 +43,12 @@ def load(name_or_path: str | Path, *, verify: bool = False, **options: Any) -> D
     """
     if isinstance(name_or_path, str) and name_or_path in CATALOGUE:
         return CATALOGUE[name_or_path].open(verify=verify, **options)
+    if not isinstance(name_or_path, str | Path):
+        tested = options.pop("test", None)
+        if tested is not None:
+            options["test"] = ("the test table", as_frame(tested, "load"))
+        frame = as_frame(name_or_path, "load")
+        return from_frame(frame, **_checked("load", from_frame, options, paths=False))
     if verify:
         raise ParameterError(
             f"load: verify is for names of the catalogue; got {str(name_or_path)!r}. Leave it out."
@@ -94,7 +101,9 @@ def _read_idx(images: Path, *, test: Path | None = None) -> Dataset:
     return read_idx_images(images, labels, test=held_out)
 
 
-def _checked(path: Path, reader: Callable[..., Dataset], options: dict[str, Any]) -> dict[str, Any]:
+def _checked(
+    path: object, reader: Callable[..., Dataset], options: dict[str, Any], paths: bool = True
+) -> dict[str, Any]:
     """The options, after a look at whether the reader knows them and has what it needs."""
     known = {
         name: field
@@ -109,6 +118,6 @@ def _checked(path: Path, reader: Callable[..., Dataset], options: dict[str, Any]
             raise ParameterError(
                 f"{path}: the option {name} must be given; got no value. Pass {name}=..."
             )
-    if options.get("test") is not None:
+    if paths and options.get("test") is not None:
         options = {**options, "test": Path(options["test"]).expanduser()}
     return options

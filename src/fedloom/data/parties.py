@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedloom.data.clients import Clients
-from fedloom.data.dataset import Dataset
+from fedloom.data.dataset import Dataset, described
 from fedloom.data.schemes import ByFeatures
 from fedloom.errors import DataError
 
@@ -26,6 +26,14 @@ class Parties:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    def __repr__(self) -> str:
+        """Who there is with how much, and none of it."""
+        wide = ", ".join(f"{n}: {w}" for n, w in zip(self.names, self.widths, strict=True))
+        return (
+            f"Parties({len(self)} parties, "
+            f"{described(self.rows, (sum(self.widths),), self.labels)}; features of {wide})"
+        )
 
     @property
     def rows(self) -> int:
@@ -67,18 +75,18 @@ def from_parties(
     Args:
         features: Arrays of shape (s, d_i), dense or scipy sparse, by the names of the parties or
             in turn. Row k is the same person everywhere; `fl.data.align` makes it so.
-        y: The labels. Whole numbers are classes; other labels make a regression.
+        y: The labels. Whole numbers and texts are classes; other labels make a regression.
         test: Features and labels of test rows, in the same form.
     """
     names, blocks = _named(features)
-    y = np.asarray(y)
+    y = _labels(y)
     if not blocks:
         raise DataError("from_parties needs at least one array of features; got none.")
     _check(names, blocks, y, None)
     held_out, test_y = None, None
     if test is not None:
         test_names, held_out = _named(test[0])
-        test_y = np.asarray(test[1])
+        test_y = _labels(test[1])
         if test_names != names:
             raise DataError(
                 f"from_parties: test features must be of the parties {', '.join(names)}; got "
@@ -86,7 +94,7 @@ def from_parties(
             )
         _check(names, held_out, test_y, blocks)
     labels = None
-    if np.issubdtype(y.dtype, np.integer) or y.dtype == bool:
+    if not np.issubdtype(y.dtype, np.floating):
         labels = np.unique(y if test_y is None else np.concatenate([y, test_y]))
         y = np.searchsorted(labels, y)
         test_y = None if test_y is None else np.searchsorted(labels, test_y)
@@ -119,6 +127,11 @@ def divide_features(
         None if tested is None else tuple(tested[0][:, cut] for cut in cuts),
         None if tested is None else tested[1],
     )
+
+
+def _labels(y: Any) -> np.ndarray:
+    y = np.asarray(y)
+    return y if np.issubdtype(y.dtype, np.number) or y.dtype == bool else y.astype(str)
 
 
 def _named(features: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:

@@ -94,7 +94,13 @@ def partition(
     elif test_fraction is not None:
         test = dataset
         parts, test_parts = _hold_out(parts, test_fraction, rng)
-    clients = Clients(_gather(dataset, parts), _sizes(parts), tuple(holdings), dataset.labels)
+    clients = Clients(
+        _gather(dataset, parts),
+        _sizes(parts),
+        tuple(holdings),
+        dataset.labels,
+        left_out=dataset.left_out,
+    )
     if test is None or test_parts is None:
         return clients
     return dataclasses.replace(

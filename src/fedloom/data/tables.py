@@ -1,24 +1,29 @@
-"""Tables as datasets: numbers as they are, words one-hot, every raw column kept to divide by."""
+"""Single tables as datasets, from files or frames, with every raw column kept to divide by."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedloom.data import labels
+from fedloom.data.columns import holds_dates, why_left_out
 from fedloom.data.dataset import Dataset
+from fedloom.data.dates import Dates, dates_rule, part_names, with_parts
+from fedloom.data.dialects import Dialect
 from fedloom.data.frames import read_frame
+from fedloom.data.label_pairs import paired, second_label
 from fedloom.data.packed import bare_name
+from fedloom.data.table_features import gaps_of, learn, raw
 from fedloom.errors import DataError
 from fedloom.hints import closest
+from fedloom.parameters import check, one_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-_MOST_CATEGORIES = 1000  # a column of words with more of them is a key or a text, not a category
-_WIDE = ("Int128", "UInt128")  # whole numbers that NumPy does not have
+_missing_rule = one_of("refuse", "fill", "drop")
 
 
 def read_table(
@@ -27,159 +32,190 @@ def read_table(
     label: str,
     features: Sequence[str] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
+    dates: Dates | None = None,
+    missing: str = "refuse",
     regression: bool | None = None,
     test: Path | None = None,
     others: bool = False,
+    separator: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    event: str | None = None,
+    exposure: str | None = None,
 ) -> Dataset:
     """A Dataset from a CSV file (plain or compressed) or a Parquet file.
 
     Number columns are features as they are. A column of words becomes one feature `column=word`
-    for each of its categories. Every column but the label is kept raw in `Dataset.columns`.
+    for each of its categories. Columns that look like keys or dates are left out unless they are
+    named, and `Dataset.left_out` says why. Every column but the label is kept raw in
+    `Dataset.columns`.
 
     Args:
         path: The training rows.
         label: The column to predict.
-        features: The columns to predict from; by default all but the label and `client`.
+        features: The columns to predict from; by default all but the label, `client`, and what
+            looks like keys or dates.
         categories: The categories of columns of words, in order, so that owners who encode their
             own files agree; by default the words that occur in the training rows, sorted.
+        dates: For columns of dates the parts to predict from: year, month, day, weekday, days.
+        missing: What to do where a value is missing: "refuse" the table; "fill" in the mean, or
+            none of the words, with one more feature that is 1 in such rows; or "drop" these rows.
         regression: Whether the labels are numbers to predict; by default they are when some label
             is not a whole number.
         test: The test rows, encoded as the training rows are.
         others: Whether a word that `categories` does not list counts as none of them; by default it
             is an error.
+        separator: What stands between the fields of a CSV file; by default it is found.
+        decimal: The decimal mark of a CSV file; by default it is found.
+        encoding: Of a CSV file that is not UTF-8.
+        event: The column that says whether there was an event at the time that `label` names, 1 or
+            0; labels are then pairs.
+        exposure: The column with the exposure behind the count that `label` names; labels are then
+            pairs.
     """
-    frame = read_frame(path)
-    _require(path, frame, [label, *(features or ())])
-    names = features or [name for name in frame.columns if name not in (label, "client")]
-    _check_complete(path, frame, [label, *names])
-    encoder = _learn(path, frame, names, categories or {}, others)
-    y, classes = labels.encode(_raw(frame[label]), source=path, regression=regression)
-    dataset = Dataset(
-        bare_name(path).rpartition(".")[0],
-        encoder.encode(path, frame),
-        y,
-        classes,
-        _raw_columns(frame, label),
-        encoder.features,
+    dialect = Dialect(separator, decimal, encoding)
+    held_out = None if test is None else (test, read_frame(test, dialect=dialect))
+    return from_frame(
+        read_frame(path, dialect=dialect),
+        source=path,
+        name=bare_name(path).rpartition(".")[0],
+        label=label,
+        features=features,
+        categories=categories,
+        dates=dates,
+        missing=missing,
+        regression=regression,
+        test=held_out,
+        others=others,
+        event=event,
+        exposure=exposure,
     )
-    if test is None:
-        return dataset
-    frame = read_frame(test)
-    _require(test, frame, [label, *names])
-    _check_complete(test, frame, [label, *names])
-    y, _ = labels.encode(_raw(frame[label]), source=test, known=classes, regression=classes is None)
-    held_out = dataclasses.replace(
-        dataset,
-        name=f"{dataset.name} test",
-        x=encoder.encode(test, frame),
-        y=y,
-        columns=_raw_columns(frame, label),
-    )
-    return dataclasses.replace(dataset, test=held_out)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Encoder:
-    """How columns become features: the categories of each, None for a column of numbers."""
-
-    columns: dict[str, np.ndarray | None]
-    others: bool
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        return tuple(
-            feature
-            for name, words in self.columns.items()
-            for feature in ([name] if words is None else [f"{name}={word}" for word in words])
-        )
-
-    def encode(self, path: Path, frame: "pl.DataFrame") -> np.ndarray:
-        blocks = [self._block(path, frame[name], words) for name, words in self.columns.items()]
-        return np.concatenate(blocks, axis=1)
-
-    def _block(self, path: Path, series: "pl.Series", words: np.ndarray | None) -> np.ndarray:
-        if words is None:
-            if not _is_number(series):
-                raise DataError(
-                    f"{path}: column {series.name!r} must hold numbers, as in the training rows; "
-                    f"got {series.dtype}. Correct the column."
-                )
-            return _raw(series).astype(np.float64)[:, None]
-        values = _raw(series).astype(str)
-        strange = ~np.isin(values, words)
-        if strange.any() and not self.others:
-            raise DataError(
-                f"{path}: column {series.name!r} must hold one of its {len(words)} categories; got "
-                f"{values[strange][0]!r} in row {int(np.argmax(strange)) + 1}. "
-                f"State all of them with categories=."
-            )
-        return (values[:, None] == words).astype(np.float64)
-
-
-def _learn(
-    path: Path,
+def from_frame(
     frame: "pl.DataFrame",
-    names: Sequence[str],
-    stated: Mapping[str, Sequence[str]],
-    others: bool,
-) -> _Encoder:
-    columns: dict[str, np.ndarray | None] = {}
-    for name in names:
-        if name in stated:
-            columns[name] = np.asarray(stated[name], dtype=str)
-        elif _is_number(frame[name]):
-            columns[name] = None
-        else:
-            words = np.unique(_raw(frame[name]))
-            if len(words) > _MOST_CATEGORIES:
-                raise DataError(
-                    f"{path}: a column of words must have at most {_MOST_CATEGORIES} categories; "
-                    f"{name!r} has {len(words)}. Leave it out with features=."
-                )
-            columns[name] = words
-    return _Encoder(columns, others)
+    *,
+    label: str,
+    source: object = "the table",
+    name: str = "table",
+    features: Sequence[str] | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
+    dates: Dates | None = None,
+    missing: str = "refuse",
+    regression: bool | None = None,
+    test: "tuple[object, pl.DataFrame] | None" = None,
+    others: bool = False,
+    event: str | None = None,
+    exposure: str | None = None,
+) -> Dataset:
+    """A Dataset from a Polars frame; options are those of `read_table`.
+
+    Args:
+        frame: The training rows.
+        label: The column to predict.
+        source: Where the rows come from, for messages.
+        name: What the dataset is called.
+        features: See `read_table`.
+        categories: See `read_table`.
+        dates: See `read_table`.
+        missing: See `read_table`.
+        regression: See `read_table`.
+        test: The test rows, and where they come from.
+        others: See `read_table`.
+        event: See `read_table`.
+        exposure: See `read_table`.
+    """
+    check(str(source), "missing", missing, _missing_rule)
+    check(str(source), "dates", dates, dates_rule.or_none("dates are left out"))
+    dates = dates or {}
+    frame = with_parts(str(source), frame, dates)
+    named = [*(n for n in features or () if n not in dates), *part_names(dates)]
+    second = second_label(str(source), event, exposure)
+    targets = [label] if second is None else [label, second]
+    _require(source, frame, [*targets, *named])
+    left_out: dict[str, str] = {}
+    if not features:
+        usual = [n for n in frame.columns if n not in (*targets, "client", *(categories or ()))]
+        judged = {n: why_left_out(frame[n]) for n in usual if n not in named}
+        left_out = {n: why for n, why in judged.items() if why is not None}
+        named = [n for n in frame.columns if n not in (*targets, "client", *left_out)]
+    if not named:
+        raise DataError(
+            f"{source}: a column must be left to learn from; got none ({_reasons(left_out)}). "
+            f"Name those that are to be used in features."
+        )
+    for column in named:
+        if column not in (categories or {}):
+            _check_no_date(source, frame[column])
+    encoder = learn(
+        source,
+        _complete(source, frame, [*targets, *named], missing),
+        named,
+        categories or {},
+        others,
+    )
+
+    def rows(source: object, frame: "pl.DataFrame", known: Dataset | None) -> Dataset:
+        """Some rows, with classes and features as the training rows have them."""
+        frame = with_parts(str(source), frame, dates)
+        _require(source, frame, [*targets, *named])
+        frame = _complete(source, frame, [*targets, *named], missing)
+        numbers = True if second or (known and known.labels is None) else regression
+        classes = None if known is None else known.labels
+        y, classes = labels.encode(
+            raw(frame[label]), source=source, known=classes, regression=numbers
+        )
+        if second is not None:
+            y = paired(source, y, frame[second], is_event=event is not None)
+        columns = {series.name: raw(series) for series in frame.drop(targets)}
+        x = encoder.encode(source, frame)
+        title = name if known is None else f"{name} test"
+        return Dataset(title, x, y, classes, columns, encoder.features, left_out=left_out)
+
+    made = rows(source, frame, None)
+    return made if test is None else dataclasses.replace(made, test=rows(*test, made))
 
 
-def _require(path: Path, frame: "pl.DataFrame", names: Sequence[str]) -> None:
+def _require(source: object, frame: "pl.DataFrame", names: Sequence[str]) -> None:
     for name in names:
         if name not in frame.columns:
             raise DataError(
-                f"{path}: the table must have a column {name!r}; it has {frame.width} others. "
+                f"{source}: the table must have a column {name!r}; it has {frame.width} others. "
                 f"{closest(name, frame.columns)}"
             )
     if frame.height == 0:
-        raise DataError(f"{path}: the table must have at least one row; got none. Check the file.")
+        raise DataError(
+            f"{source}: the table must have at least one row; got none. Check the file."
+        )
 
 
-def _check_complete(path: Path, frame: "pl.DataFrame", names: Sequence[str]) -> None:
-    for series in frame.select(names):
-        missing = series.null_count()
-        if series.dtype.is_float():
-            missing = series.len() - int(series.is_finite().sum())
-        if missing:
-            raise DataError(
-                f"{path}: column {series.name!r} must have a finite value in every row; "
-                f"{missing} of {frame.height} rows have none. Fill them in, drop the rows, or "
-                f"leave the column out with features=."
-            )
+def _check_no_date(source: object, series: "pl.Series") -> None:
+    if holds_dates(series):
+        raise DataError(
+            f"{source}: column {series.name!r} holds dates, which are no numbers and no words. "
+            f'Ask for parts of them: dates = {{ {series.name} = ["year", "month"] }}.'
+        )
 
 
-def _is_number(series: "pl.Series") -> bool:
-    import polars as pl
+def _complete(
+    source: object, frame: "pl.DataFrame", names: Sequence[str], missing: str
+) -> "pl.DataFrame":
+    """The rows to use, after a look for gaps; a row without a label is of no use."""
+    gaps = {name: gaps_of(frame[name]) for name in names}
+    if missing == "refuse":
+        for name, absent in gaps.items():
+            if absent.any():
+                raise DataError(
+                    f"{source}: column {name!r} must have a finite value in every row; "
+                    f"{int(absent.sum())} of {frame.height} rows have none. Set missing = 'fill' "
+                    f"or 'drop', or leave the column out with features=."
+                )
+        return frame
+    lacking: Any = gaps[names[0]] if missing == "fill" else np.any(list(gaps.values()), axis=0)
+    if lacking.all():
+        raise DataError(f"{source}: no row has all values that are needed. Leave columns out.")
+    return frame.filter(~lacking)
 
-    return series.dtype.is_numeric() or series.dtype == pl.Boolean
 
-
-def _raw(series: "pl.Series") -> np.ndarray:
-    """The values as numbers or words; a word that is missing reads `missing`."""
-    import polars as pl
-
-    if str(series.dtype) in _WIDE:
-        return series.cast(pl.Float64).to_numpy()
-    if _is_number(series):
-        return series.to_numpy()
-    return np.asarray(series.cast(pl.String).fill_null("missing").to_list(), dtype=str)
-
-
-def _raw_columns(frame: "pl.DataFrame", label: str) -> dict[str, np.ndarray]:
-    return {series.name: _raw(series) for series in frame.drop(label)}
+def _reasons(left_out: Mapping[str, str]) -> str:
+    return "; ".join(f"{name!r}: {why}" for name, why in left_out.items()) or "it has no other"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from fedloom.data.dialects import Dialect
 from fedloom.data.frames import read_frame
 from fedloom.deploy.deployed import Deployed
 from fedloom.errors import DataError
@@ -49,10 +50,11 @@ def predict(
         )
     preparation = _preparation(result, where)
     problem = problem or _problem(result, where)
+    dialect = Dialect(encoding=preparation.encoding)
     if isinstance(table, pl.DataFrame):
         x = preparation.encode("the table", table)
     else:
-        x = preparation.encode(str(table), read_frame(Path(table)))
+        x = preparation.encode(str(table), read_frame(Path(table), dialect=dialect))
     dtype = jax.tree.leaves(result.model)[0].dtype
     return pl.DataFrame(answers(problem, result.model, x.astype(dtype), preparation.classes))
 

@@ -27,8 +27,8 @@ class Wanted(NamedTuple):
 
     def of_scores(self, problem: Problem) -> dict[str, Metric]:
         """The metrics of all scores and labels, as functions of a problem's scores."""
-        own = dict(self.own)
-        return {name: own.get(name) or metric_of(name, problem) for name in self.pooled}
+        known = {**problem.metrics(), **dict(self.own)}
+        return {name: known.get(name) or metric_of(name, problem) for name in self.pooled}
 
 
 def chosen_from(
@@ -50,9 +50,9 @@ def chosen_from(
     own = tuple((name, metric) for name, metric in passed.items() if metric is not None)
     for name, metric in own:
         _check_own(name, metric)
-    of_rows = (*problem.metrics(), *(name for name, metric in own if metric.of == "rows"))
-    of_scores = tuple(name for name, metric in own if metric.of == "scores")
-    of_rows = tuple(name for name in of_rows if name not in of_scores)
+    defined = {**problem.metrics(), **dict(own)}
+    of_rows = tuple(name for name, metric in defined.items() if metric.of == "rows")
+    of_scores = tuple(name for name, metric in defined.items() if metric.of == "scores")
     known = (*of_rows, *of_scores)
     chosen = tuple(names) if names is not None else known
     for name in chosen:

@@ -5,7 +5,12 @@ from typing import NamedTuple
 
 from fedloom.metrics.links import PROBABILITIES, VALUES
 from fedloom.metrics.ready import READY
+from fedloom.problems.base import Problem
 from fedloom.problems.linear import Logistic
+from fedloom.problems.multi_label import MultiLabel
+from fedloom.problems.poisson import Poisson
+
+_LOGISTIC = Logistic()
 
 
 class MetricEntry(NamedTuple):
@@ -99,14 +104,32 @@ def _ready(key: str) -> MetricEntry:
     )
 
 
-def _of_rows(key: str, problems: str, about: str, formula: str) -> MetricEntry:
-    larger = Logistic().metrics()[key].larger_is_better  # problems say it themselves
+def _of_rows(
+    key: str, problems: str, about: str, formula: str, problem: Problem = _LOGISTIC
+) -> MetricEntry:
+    larger = problem.metrics()[key].larger_is_better  # problems say it themselves
     return MetricEntry(key, larger, problems, about, formula, _MEAN_COLUMNS.format(key), _MEANS)
 
 
 _ENTRIES = (
     _of_rows("accuracy", "classification", "share of rows whose class is found", "mean [s says y]"),
     _of_rows("loss", "any but saddle problems", "the problem's loss", "mean loss(s, y)"),
+    _of_rows(
+        *("deviance", "poisson", "twice the log-likelihood that the model lacks"),
+        *("mean 2 (y log(y / m) - y + m)", Poisson()),
+    ),
+    _of_rows(
+        *("exact", "multi_label", "share of rows that are right in all their labels"),
+        *("mean [s_j says y_j for all j]", MultiLabel()),
+    ),
+    MetricEntry(
+        *("concordance", True, "cox"),
+        "Harrell's C, over the rows of all clients: of the pairs of which it is known who had the "
+        "event first, the share in which that one has the larger score",
+        "P(s_i > s_j | t_i < t_j, i has the event), ties counting half",
+        _POOLED_COLUMNS.format("concordance"),
+        "Labels that are pairs are not known over a network.",
+    ),
     *(_ready(key) for key in READY),
     MetricEntry(
         *("auc", True, "two classes, one score a row"),

@@ -14,8 +14,17 @@ down as settings do.
 from fedloom.preparation.encoding import Preparation
 from fedloom.preparation.files import SiteFiles
 from fedloom.preparation.fitting import prepare
+from fedloom.preparation.frames import from_frames
 from fedloom.preparation.joining import Joining
 from fedloom.preparation.party_files import PartyFiles
 from fedloom.preparation.tables import SiteTable
 
-__all__ = ["Joining", "PartyFiles", "Preparation", "SiteFiles", "SiteTable", "prepare"]
+__all__ = [
+    "Joining",
+    "PartyFiles",
+    "Preparation",
+    "SiteFiles",
+    "SiteTable",
+    "from_frames",
+    "prepare",
+]

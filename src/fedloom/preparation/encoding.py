@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom.data.dates import with_parts
+from fedloom.data.label_pairs import paired
 from fedloom.errors import DataError
 from fedloom.preparation import tables
 
@@ -66,6 +68,13 @@ class Preparation:
     sites: list[dict[str, Any]]  # for each: its name, its rows, what was missing
     bytes_up: int = 0  # what the preparation cost in communication
     bytes_down: int = 0
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)  # columns, and why
+    dates: dict[str, list[str]] = dataclasses.field(
+        default_factory=dict
+    )  # the parts that are taken
+    encoding: str | None = None  # of CSV files that are not UTF-8, new ones too
+    event: str | None = None  # the column of events beside the label
+    exposure: str | None = None  # or that of exposures
 
     @property
     def features(self) -> list[str]:
@@ -74,15 +83,20 @@ class Preparation:
 
     def encode(self, source: str, frame: "pl.DataFrame") -> np.ndarray:
         """The features of each row of a table, (rows, features)."""
+        frame = with_parts(source, frame, self.dates)
         tables.require(source, frame, [column.name for column in self.columns])
         return np.concatenate(
             [column.encode(source, frame[column.name]) for column in self.columns], axis=1
         )
 
-    def encode_labels(self, source: str, series: "pl.Series") -> np.ndarray:
-        """Classes as 0, 1, ..., or the numbers of a regression."""
+    def encode_labels(self, source: str, frame: "pl.DataFrame") -> np.ndarray:
+        """Classes as 0, 1, ..., or the numbers of a regression, or pairs of numbers."""
+        series = frame[self.label]
         if self.classes is None:
-            return tables.numbers(source, series)
+            values, second = tables.numbers(source, series), self.event or self.exposure
+            if second is None:
+                return values
+            return paired(source, values, frame[second], is_event=self.event is not None)
         listed = [str(label) for label in self.classes]
         places = tables.places(series, listed)
         if (places < 0).any():

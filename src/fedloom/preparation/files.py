@@ -1,5 +1,6 @@
 """One file a site: which files they are, and which of their rows are held out for testing."""
 
+import functools
 import glob
 import zlib
 from pathlib import Path
@@ -8,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.data.clients import Clients
+from fedloom.data.dates import Dates, dates_rule
+from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.data.frames import read_frame
+from fedloom.data.label_pairs import second_label
 from fedloom.data.packed import PACKINGS, bare_name
 from fedloom.errors import DataError, MissingDataError, ParameterError
 from fedloom.hints import closest
@@ -36,6 +40,12 @@ def names_param(doc: str) -> Any:
     return param(_names, doc, default=())
 
 
+def dates_param() -> Any:
+    """A field for the parts of dates."""
+    rule = dates_rule.or_none("dates are left out")
+    return param(rule, "columns of dates, with the parts to learn from", default=None)
+
+
 @parametrised
 class SiteFiles:
     """A CSV or Parquet file for each site, all with the same columns."""
@@ -50,6 +60,10 @@ class SiteFiles:
     test_fraction: float | None = param(
         between(0, 1).or_none("no rows"), "the part of each site's rows to hold out", default=None
     )
+    features: tuple[str, ...] = names_param(
+        "columns to learn from; by default all but the label and what looks like keys or dates"
+    )
+    dates: Dates | None = dates_param()
     ignore: tuple[str, ...] = names_param("columns to leave out")
     categorical: tuple[str, ...] = names_param("columns of words, whatever they look like")
     numeric: tuple[str, ...] = names_param("columns of numbers, whatever they look like")
@@ -58,7 +72,20 @@ class SiteFiles:
         "whether the label is a number to predict",
         default=None,
     )
+    event: str | None = param(
+        a_text.or_none("the label is no time"),
+        "the column that has 1 for an event at the time that the label names, 0 for none",
+        default=None,
+    )
+    exposure: str | None = param(
+        a_text.or_none("the label has none"),
+        "the column with the exposure behind the count that the label names",
+        default=None,
+    )
     seed: int = param(at_least(0), "of the choice of held-out rows", default=0)
+    separator: str | None = separator_param()
+    decimal: str | None = decimal_param()
+    encoding: str | None = encoding_param()
 
     def __post_init__(self) -> None:
         if self.test is not None and self.test_fraction is not None:
@@ -71,11 +98,18 @@ class SiteFiles:
                     f"SiteFiles: a column holds numbers or words; {name!r} is in both numeric and "
                     f"categorical. Take it out of one."
                 )
-        if self.label in (*self.ignore, *self.categorical, *self.numeric):
+        listed = (*self.features, *(self.dates or ()), *self.categorical, *self.numeric)
+        if self.label in (*listed, *self.ignore):
             raise ParameterError(
                 f"SiteFiles: {self.label!r} is the label, and is not to be listed. Take it out of "
-                f"ignore, categorical and numeric."
+                f"features, dates, ignore, categorical and numeric."
             )
+        for name in listed:
+            if name in self.ignore:
+                raise ParameterError(
+                    f"SiteFiles: a column is used or left out; {name!r} is in ignore and in "
+                    f"another list. Take it out of one."
+                )
 
     def tables(self) -> list[SiteTable]:
         """Read the files."""
@@ -94,29 +128,56 @@ class SiteFiles:
         return prepare(self.tables(), self.reading)
 
     @property
+    def dialect(self) -> Dialect:
+        """How CSV files are written, as far as the settings say."""
+        return Dialect(self.separator, self.decimal, self.encoding)
+
+    @property
     def reading(self) -> Reading:
         """How every site reads its table."""
-        return Reading(self.label, self.ignore, self.categorical, self.numeric, self.regression)
+        second = second_label("SiteFiles", self.event, self.exposure)
+        return Reading(
+            self.label,
+            self.ignore,
+            self.categorical,
+            self.numeric,
+            self.regression if second is None else True,
+            tuple(name for name in self.features if name not in (self.dates or ())),
+            self.dates or {},
+            self.encoding,
+            self.event,
+            self.exposure,
+        )
 
     def table(self, name: str, path: Path, test_path: Path | None) -> SiteTable:
         """Read one site's files."""
-        frame = read_frame(path)
-        train = tables.labelled(str(path), frame, self.reading)
+        read = functools.partial(read_frame, dialect=self.dialect)
+        test = None if test_path is None else (str(test_path), read(test_path))
+        return self.divided(name, str(path), read(path), test)
+
+    def divided(
+        self,
+        name: str,
+        source: str,
+        frame: "pl.DataFrame",
+        test: "tuple[str, pl.DataFrame] | None",
+    ) -> SiteTable:
+        """One site's training and test rows, without those that have no label."""
+        train = tables.labelled(source, frame, self.reading)
         if train.height == 0:
             raise DataError(
-                f"{path}: a site must have at least one row with a label; {self.label!r} has none "
-                f"in {frame.height} rows. Fill it in, or take the file away."
+                f"{source}: a site must have at least one row with a label; {self.label!r} has "
+                f"none in {frame.height} rows. Fill it in, or take the file away."
             )
         unlabelled = frame.height - train.height
-        if test_path is not None:
-            whole = read_frame(test_path)
-            test = tables.labelled(str(test_path), whole, self.reading)
-            tables.require(str(test_path), test, train.columns)
-            test = test.select(train.columns)
-            unlabelled += whole.height - test.height
+        if test is not None:
+            whole = tables.labelled(*test, self.reading)
+            tables.require(test[0], whole, train.columns)
+            held_out = whole.select(train.columns)
+            unlabelled += test[1].height - held_out.height
         else:
-            train, test = self._hold_out(name, train)
-        return SiteTable(name, str(path), train, test, unlabelled)
+            train, held_out = self._hold_out(name, train)
+        return SiteTable(name, source, train, held_out, unlabelled)
 
     def _hold_out(self, name: str, frame: "pl.DataFrame") -> tuple["pl.DataFrame", "pl.DataFrame"]:
         """Training and test rows of a site, whatever the others have; one row at least trains."""

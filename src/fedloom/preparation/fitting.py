@@ -49,7 +49,8 @@ def prepare(
     schema = agree(dict(zip(by_source, gathering.texts_of(told.hub), strict=True)), reading)
     raw = _clients(sites, [raw_rows(site, schema) for site in sites])
     summed = engine(statistics_of(schema), raw)
-    preparation = fitted(schema, summed.hub, summed.info, [site.report() for site in sites])
+    reports = [site.report() for site in sites]
+    preparation = fitted(schema, summed.hub, summed.info, reports, reading)
     cost = (told.bytes_up + summed.bytes_up, told.bytes_down + summed.bytes_down)
     preparation = dataclasses.replace(preparation, bytes_up=cost[0], bytes_down=cost[1])
     return _encoded(sites, preparation)
@@ -72,13 +73,27 @@ def raw_rows(site: SiteTable, schema: AgreedColumns) -> Rows:
 
 
 def fitted(
-    schema: AgreedColumns, moments: Moments, missing: np.ndarray, reports: list[dict[str, Any]]
+    schema: AgreedColumns,
+    moments: Moments,
+    missing: np.ndarray,
+    reports: list[dict[str, Any]],
+    reading: Reading,
 ) -> Preparation:
     """How rows are encoded; `missing` counts the gaps of each site in each column."""
     names = [*schema.numbers, *schema.words]
     gaps = [{n: int(g) for n, g in zip(names, row, strict=True) if g} for row in missing]
     sites = [{**report, "missing values": own} for report, own in zip(reports, gaps, strict=True)]
-    return Preparation(schema.label, schema.classes, _columns(schema, moments, missing), sites)
+    return Preparation(
+        schema.label,
+        schema.classes,
+        _columns(schema, moments, missing),
+        sites,
+        left_out=schema.left_out,
+        dates={name: list(parts) for name, parts in reading.dates.items()},
+        encoding=reading.encoding,
+        event=reading.event,
+        exposure=reading.exposure,
+    )
 
 
 def _columns(schema: AgreedColumns, moments: Moments, missing: np.ndarray) -> list[Column]:
@@ -110,12 +125,13 @@ def _encoded(sites: Sequence[SiteTable], preparation: Preparation) -> Clients:
         for site, entry in zip(sites, preparation.sites, strict=True):
             entry[UNKNOWN] = unknown_words(site, preparation)
     labels = None if preparation.classes is None else np.asarray(preparation.classes)
-    return _clients(sites, train, test, labels=labels, preparation=preparation)
+    more = {"labels": labels, "preparation": preparation, "left_out": preparation.left_out}
+    return _clients(sites, train, test, **more)
 
 
 def encoded_rows(source: str, frame: "pl.DataFrame", preparation: Preparation) -> Rows:
     """The rows of a table."""
-    labels = preparation.encode_labels(source, frame[preparation.label])
+    labels = preparation.encode_labels(source, frame)
     return Rows(preparation.encode(source, frame), labels)
 
 

@@ -2,18 +2,22 @@
 
 Every party prepares its own columns by itself, since it has all people's values of them: numbers
 get mean 0 and deviation 1 over the training rows, words become one column each. A missing number
-counts as the mean, a missing or new word as none.
+counts as the mean, a missing or new word as none. Keys and dates are left out unless they are
+named.
 """
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedloom.data.columns import why_left_out
+from fedloom.data.dates import Dates, with_parts
+from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.errors import DataError
 from fedloom.hints import closest
 from fedloom.parameters import at_least, between, flag, one_of, param, parametrised
 from fedloom.preparation import tables
-from fedloom.preparation.files import a_text, names_param
+from fedloom.preparation.files import a_text, dates_param, names_param
 from fedloom.preparation.tables import NUMBER, Reading
 
 if TYPE_CHECKING:
@@ -34,6 +38,10 @@ class Joining:
     test_fraction: float | None = param(
         between(0, 1).or_none("no rows"), "the part of the people to hold out", default=None
     )
+    features: tuple[str, ...] = names_param(
+        "columns to learn from; by default all but id, label and what looks like keys or dates"
+    )
+    dates: Dates | None = dates_param()
     ignore: tuple[str, ...] = names_param("columns to leave out")
     seed: int = param(at_least(0), "of the choice of held-out people", default=0)
     standardise: bool = param(flag, "whether numbers get mean 0 and deviation 1", default=True)
@@ -42,6 +50,15 @@ class Joining:
         "whether the label is a number to predict",
         default=None,
     )
+
+    separator: str | None = separator_param()
+    decimal: str | None = decimal_param()
+    encoding: str | None = encoding_param()
+
+    @property
+    def dialect(self) -> Dialect:
+        """How CSV files are written, as far as the settings say."""
+        return Dialect(self.separator, self.decimal, self.encoding)
 
     def check_id(self, source: object, frame: "pl.DataFrame") -> None:
         """Raise DataError where a table has no id column."""
@@ -59,25 +76,43 @@ class Joining:
         return np.sort(order[held:]), np.sort(order[:held])
 
     def columns(self, frame: "pl.DataFrame") -> list[str]:
-        """The columns of a party's table that are features."""
-        return [n for n in frame.columns if n not in (self.id, self.label, *self.ignore)]
+        """The columns of a party's table that may be learned from."""
+        listed = (*self.features, *(self.dates or ()))
+        return [
+            name
+            for name in frame.columns
+            if name not in (self.id, self.label, *self.ignore)
+            and (not self.features or name in listed)
+        ]
+
+    def left_out(self, frame: "pl.DataFrame") -> dict[str, str]:
+        """The columns of a party's table that look like keys or dates and are not named."""
+        named = (*self.features, *(self.dates or ()))
+        judged = {n: why_left_out(frame[n]) for n in self.columns(frame) if n not in named}
+        return {name: why for name, why in judged.items() if why is not None}
 
     def encoded(self, frame: "pl.DataFrame", train: np.ndarray) -> np.ndarray:
         """A party's features as numbers, prepared by the training rows."""
-        parts = [self._encoded(frame[name], train) for name in self.columns(frame)]
+        left_out = self.left_out(frame)
+        kept = frame.select([name for name in self.columns(frame) if name not in left_out])
+        own = {name: parts for name, parts in (self.dates or {}).items() if name in kept.columns}
+        parts = [self._encoded(c, train) for c in with_parts("a party's file", kept, own)]
         if not parts:
-            raise DataError("every party must have a feature beside id and label. Add a column.")
+            raise DataError(
+                "every party must have a feature beside id and label. Add a column, or name one "
+                "that looks like keys in features."
+            )
         return np.concatenate(parts, axis=1)
 
     def _encoded(self, column: "pl.Series", train: np.ndarray) -> np.ndarray:
         source = "a party's file"
-        if tables.kind_of(source, column, Reading(self.label)) == NUMBER:
+        reading = Reading(self.label, features=(*self.features, column.name))
+        if tables.kind_of(source, column, reading) == NUMBER:
             values = tables.numbers(source, column)
             known = values[train][~np.isnan(values[train])]
             centre, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
             filled = np.where(np.isnan(values), centre, values)
             return ((filled - centre) / (spread or 1.0) if self.standardise else filled)[:, None]
-        tables.check_no_key(source, column)
         words = tables.words_in(source, column[train], "Add it to ignore.")
         return (tables.places(column, words)[:, None] == np.arange(len(words))).astype(float)
 

@@ -46,9 +46,14 @@ class PartyFiles(Joining):
             test=held_out if len(test) else None,
         )
         words = made.labels if labels is None or made.labels is None else labels[made.labels]
-        return dataclasses.replace(made, labels=words, alignment=alignment.report())
+        said = [alignment.report()] + [
+            f"left out {column!r} of {name}: {why}"
+            for name, frame in joined.items()
+            for column, why in self.left_out(frame).items()
+        ]
+        return dataclasses.replace(made, labels=words, alignment="; ".join(said))
 
     def _frame(self, path: Path) -> "pl.DataFrame":
-        frame = read_frame(path)
+        frame = read_frame(path, dialect=self.dialect)
         self.check_id(path, frame)
         return frame

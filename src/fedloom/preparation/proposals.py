@@ -1,7 +1,10 @@
 """What a site says of its table, and the schema that the hub makes of all that was said.
 
 A proposal is JSON: for every column its kind and, where it holds words, the words of the training
-rows; likewise for the label. It names no row and counts nothing.
+rows; likewise for the label. It names no row and counts nothing. Of a column that looks like keys
+or dates, and that the settings do not name, nothing is told but that. Texts that are keys at one
+site are features nowhere, as their words would be told. Whole numbers are keys where all sites that
+have enough rows say so: measurements seldom repeat in a small table.
 """
 
 import dataclasses
@@ -11,11 +14,22 @@ from typing import Any
 
 import numpy as np
 
+from fedloom.data.columns import DATE_REASON, KEY_REASON, is_key, judges
 from fedloom.errors import DataError
 from fedloom.preparation import tables
-from fedloom.preparation.tables import EMPTY, MOST_WORDS, NUMBER, WORD, Reading, SiteTable
+from fedloom.preparation.tables import (
+    DATE,
+    EMPTY,
+    KEY,
+    MOST_WORDS,
+    NUMBER,
+    WORD,
+    Reading,
+    SiteTable,
+)
 
 _WHOLE, _REAL = "whole numbers", "numbers"
+_NO, _YES, _UNTOLD = 0, 1, 2  # whether most rows of a column of numbers have one of their own
 _LARGEST = 2.0**53  # beyond which whole numbers are no longer told apart
 
 
@@ -26,6 +40,7 @@ class AgreedColumns:
     label: str
     classes: list[Any] | None  # None: a regression
     columns: dict[str, list[str] | None]  # the words of each column; None: numbers
+    left_out: dict[str, str] = dataclasses.field(default_factory=dict)  # no features, and why
 
     @property
     def numbers(self) -> list[str]:
@@ -46,13 +61,14 @@ def propose(site: SiteTable, reading: Reading, least: int = 1) -> str:
         kind = tables.kind_of(site.source, series, reading)
         columns[name] = {"kind": kind}
         if kind == WORD:
-            if name not in reading.categorical:
-                tables.check_no_key(site.source, series)
             columns[name]["words"] = tables.words_in(
                 site.source, series, "Add it to ignore, or to numeric.", least
             )
         elif kind == NUMBER:
             tables.numbers(site.source, series)  # raises where the file lies
+            values = tables.known(series)
+            judged = not reading.names(name) and judges(values)
+            columns[name]["own"] = (_YES if is_key(values) else _NO) if judged else _UNTOLD
     return json.dumps({"columns": columns, "label": _label(site, reading)}, ensure_ascii=False)
 
 
@@ -91,14 +107,41 @@ def agree(texts: Mapping[str, str], reading: Reading) -> AgreedColumns:
     _check_listed(first, names, reading)
     if not names:
         raise DataError(f"{first}: there must be a column beside the label; got none. Add some.")
-    columns = {
-        name: _column(
-            name, {source: proposal["columns"][name] for source, proposal in said.items()}
-        )
+    by_column = {
+        name: {source: proposal["columns"][name] for source, proposal in said.items()}
         for name in names
     }
+    left_out = {n: why for n, told in by_column.items() if (why := _why_left_out(n, told))}
+    columns = {n: _column(n, told) for n, told in by_column.items() if n not in left_out}
+    if not columns:
+        reasons = "; ".join(f"{name!r}: {why}" for name, why in left_out.items())
+        raise DataError(
+            f"{first}: no column is left to learn from ({reasons}). Name those that are to be "
+            f"used in features."
+        )
     labels = {source: proposal["label"] for source, proposal in said.items()}
-    return AgreedColumns(reading.label, _classes(labels, reading), columns)
+    return AgreedColumns(reading.label, _classes(labels, reading), columns, left_out)
+
+
+def _why_left_out(name: str, said: dict[str, Any]) -> str | None:
+    """Why a column that the settings do not name is no feature; None where it is one."""
+    kinds = {entry["kind"]: source for source, entry in reversed(said.items())}
+    for one, other in ((DATE, NUMBER), (DATE, WORD), (KEY, NUMBER)):
+        if one in kinds and other in kinds:
+            raise _mixed(name, kinds, WORD if one == KEY else one, other, kinds[one])
+    if DATE in kinds:
+        return DATE_REASON
+    judged = {entry["own"] for entry in said.values() if entry["kind"] == NUMBER} - {_UNTOLD}
+    return KEY_REASON if KEY in kinds or judged == {_YES} else None
+
+
+def _mixed(
+    name: str, kinds: dict[str, str], one: str, other: str, source: str | None = None
+) -> DataError:
+    return DataError(
+        f"{source or kinds[one]}: column {name!r} holds {one}s, and in {kinds[other]} {other}s. "
+        f"Correct the values, or add the column to categorical, numeric or ignore."
+    )
 
 
 def _differ(source: str, name: str, what: str, other: str) -> DataError:
@@ -122,10 +165,7 @@ def _column(name: str, said: dict[str, Any]) -> list[str] | None:
     """The words of a column, or None for numbers."""
     kinds = {entry["kind"]: source for source, entry in reversed(said.items())}
     if NUMBER in kinds and WORD in kinds:
-        raise DataError(
-            f"{kinds[WORD]}: column {name!r} holds words, and in {kinds[NUMBER]} numbers. "
-            f"Correct the values, or add the column to categorical, numeric or ignore."
-        )
+        raise _mixed(name, kinds, WORD, NUMBER)
     if set(kinds) == {EMPTY}:
         raise DataError(
             f"{next(iter(said))}: column {name!r} has no value in any row of any site. "

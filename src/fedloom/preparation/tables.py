@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom.data import columns as column_kinds
+from fedloom.data.dates import Dates, part_names, raw_name, with_parts
+from fedloom.data.label_pairs import second_label
 from fedloom.errors import DataError
 from fedloom.hints import closest
 
@@ -12,8 +15,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 MOST_WORDS = 1000  # a column of words with more of them is a key or a text, not a category
-_LEAST_TO_TELL_A_KEY = 20  # rows
 NUMBER, WORD, EMPTY = "number", "word", "empty"
+KEY, DATE = "key", "date"  # no features, unless the settings name them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +28,32 @@ class Reading:
     categorical: tuple[str, ...] = ()  # columns of words, even where they look like numbers
     numeric: tuple[str, ...] = ()  # columns of numbers, even where they look like words
     regression: bool | None = None  # None: where some label is not a whole number
+    features: tuple[str, ...] = ()  # the columns to learn from; none: all that are no keys or dates
+    dates: Dates = dataclasses.field(default_factory=dict)  # the parts to take
+    encoding: str | None = None  # of CSV files that are not UTF-8
+    event: str | None = None  # the column of the events at the times that the label has
+    exposure: str | None = None  # the column of the exposures behind the counts of the label
+
+    @property
+    def targets(self) -> list[str]:
+        """The label, and what stands beside it in a pair."""
+        second = second_label("SiteFiles", self.event, self.exposure)
+        return [self.label] if second is None else [self.label, second]
+
+    def names(self, column: str) -> bool:
+        """Whether the settings name a column, so that it is a feature whatever it looks like."""
+        named = (*self.features, *self.categorical, *self.numeric, *part_names(self.dates))
+        return column == self.label or column in named
+
+    def wants(self, column: str) -> bool:
+        """Whether a column may be learned from at all."""
+        if column in self.targets or column in self.ignore:
+            return False
+        return not self.features or column in (*self.features, *part_names(self.dates))
+
+    def raw(self, columns: list[str]) -> list[str]:
+        """The columns of the file from which these were taken."""
+        return list(dict.fromkeys(raw_name(column, self.dates) for column in columns))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,9 +66,16 @@ class SiteTable:
     test: "pl.DataFrame"  # test rows, possibly none
     unlabelled: int = 0  # how many rows had no label
 
+    def __repr__(self) -> str:
+        """How much there is, and none of it."""
+        return (
+            f"SiteTable({self.name!r}: {self.train.height} rows, {self.test.height} test rows, "
+            f"columns {', '.join(self.train.columns)})"
+        )
+
     def features(self, reading: Reading) -> list[str]:
         """The columns to learn from."""
-        return [n for n in self.train.columns if n != reading.label and n not in reading.ignore]
+        return [name for name in self.train.columns if reading.wants(name)]
 
     def report(self) -> dict[str, Any]:
         """How many rows there are."""
@@ -52,9 +88,11 @@ class SiteTable:
 
 
 def labelled(source: str, frame: "pl.DataFrame", reading: Reading) -> "pl.DataFrame":
-    """The rows that have a label."""
-    require(source, frame, [reading.label])
-    return frame.filter(known(frame[reading.label]).is_not_null())
+    """The rows that have a label, with the parts of dates that are wanted."""
+    require(source, frame, [*reading.targets, *reading.features])
+    for name in reading.targets:
+        frame = frame.filter(known(frame[name]).is_not_null())
+    return with_parts(source, frame, reading.dates)
 
 
 def require(source: str, frame: "pl.DataFrame", names: list[str]) -> None:
@@ -68,16 +106,24 @@ def require(source: str, frame: "pl.DataFrame", names: list[str]) -> None:
 
 
 def kind_of(source: str, series: "pl.Series", reading: Reading) -> str:
-    """Whether a column holds numbers, words or nothing at all."""
+    """Whether a column holds numbers, words, keys, dates or nothing at all."""
     import polars as pl
 
+    if series.name in reading.categorical:
+        return WORD if known(series).null_count() < series.len() else EMPTY
+    if column_kinds.holds_dates(series):
+        if series.name in (*reading.features, *reading.numeric, reading.label):
+            raise DataError(
+                f"{source}: column {series.name!r} holds dates, which are no numbers and no words. "
+                f'Ask for parts of them: dates = {{ {series.name} = ["year", "month"] }}.'
+            )
+        return DATE
     _check_type(source, series)
     if known(series).null_count() == series.len():
         return EMPTY
-    if series.name in reading.categorical:
-        return WORD
-    looks_like_number = series.dtype.is_numeric() or series.dtype == pl.Boolean
-    return NUMBER if series.name in reading.numeric or looks_like_number else WORD
+    if series.name in reading.numeric or series.dtype.is_numeric() or series.dtype == pl.Boolean:
+        return NUMBER
+    return KEY if not reading.names(series.name) and column_kinds.is_key(series) else WORD
 
 
 def _check_type(source: str, series: "pl.Series") -> None:
@@ -129,13 +175,11 @@ def words(series: "pl.Series") -> "pl.Series":
 
 
 def check_no_key(source: str, series: "pl.Series") -> None:
-    """Refuse a column in which no word occurs twice: the words of categories leave the site."""
-    values = words(series).drop_nulls()
-    if len(values) >= _LEAST_TO_TELL_A_KEY and values.n_unique() == len(values):
+    """Refuse a column in which most words are of one row: words of categories leave the site."""
+    if column_kinds.is_key(words(series)):
         raise DataError(
-            f"{source}: column {series.name!r} holds another word in each of {len(values)} rows, "
-            f"as names and keys do. Add it to ignore, or to categorical if its words may be known "
-            f"to all."
+            f"{source}: in column {series.name!r} most rows have a word of their own, as with "
+            f"names and keys, and they would be told. Take it out of features and categorical."
         )
 
 

@@ -4,8 +4,11 @@ from fedloom.problems.adversarial import Adversarial
 from fedloom.problems.auc import AUC
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.bilinear import Bilinear
+from fedloom.problems.cox import Cox
 from fedloom.problems.linear import LeastSquares, Logistic, Multinomial
+from fedloom.problems.multi_label import MultiLabel
 from fedloom.problems.personal import Personal
+from fedloom.problems.poisson import Poisson
 from fedloom.problems.regularisers import (
     L1,
     Ball,
@@ -29,14 +32,17 @@ __all__ = [
     "Ball",
     "Bilinear",
     "Box",
+    "Cox",
     "ElasticNet",
     "GroupL1",
     "LeastSquares",
     "Logistic",
     "Metric",
+    "MultiLabel",
     "Multinomial",
     "NuclearNorm",
     "Personal",
+    "Poisson",
     "Problem",
     "Regulariser",
     "Saddle",

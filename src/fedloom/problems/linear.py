@@ -1,5 +1,6 @@
 """Linear models: logistic, multinomial and least-squares regression."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,37 +11,41 @@ import numpy as np
 from fedloom.errors import DataError
 from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
+from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param, weighed
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Spec
 from fedloom.types import Array, Held, Tree
 
 
-def _intercept_param() -> Any:
+def intercept_param() -> Any:
+    """The field for the intercept."""
     return param(flag, "whether the model has an intercept", default=False)
 
 
 @jax.custom_jvp
-def _softplus(s: Array) -> Array:
+def softplus(s: Array) -> Array:
     """log(1 + exp(s)), with the plain derivative that loops profit from."""
     return jnp.logaddexp(s, 0)
 
 
-_softplus.defjvps(lambda tangent, _, s: tangent * jax.nn.sigmoid(s))
+softplus.defjvps(lambda tangent, _, s: tangent * jax.nn.sigmoid(s))
 
 
-def _start(shape: tuple[int, ...], intercept: bool, dtype: str) -> Tree:
+def linear_start(shape: tuple[int, ...], intercept: bool, dtype: str) -> Tree:
     """Zeros: the bare array, or the array with a bias."""
     weights = jnp.zeros(shape, dtype)
     return {"weights": weights, "bias": jnp.zeros(shape[1:], dtype)} if intercept else weights
 
 
-def _apply(model: Tree, x: Held) -> Array:
+def apply_linear(model: Tree, x: Held) -> Array:
+    """The products of rows with the weights, and the bias where there is one."""
     if isinstance(model, dict):
         return x @ model["weights"] + model["bias"]
     return x @ model
 
 
-def _columns(spec: Spec) -> int:
+def number_of_columns(spec: Spec) -> int:
+    """How many numbers a row of features has."""
     return int(np.prod(spec.features))
 
 
@@ -51,7 +56,15 @@ class Logistic(Problem):
     l2: float = l2_param()
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
-    intercept: bool = _intercept_param()
+    intercept: bool = intercept_param()
+    class_weights: ClassWeights = class_weights_param()
+
+    def agree(self, clients: Any) -> "Logistic":
+        """The problem with the weights of classes as numbers."""
+        if self.class_weights is None or clients.classes == 0:
+            return self
+        agreed_on = agreed("Logistic", self.class_weights, clients)
+        return dataclasses.replace(self, class_weights=agreed_on)
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights."""
@@ -60,16 +73,17 @@ class Logistic(Problem):
                 f"Logistic needs labels of 2 classes; the data have {spec.classes}. "
                 f"Use Multinomial for several classes or LeastSquares for a regression."
             )
-        return _start((_columns(spec),), self.intercept, spec.dtype)
+        return linear_start((number_of_columns(spec),), self.intercept, spec.dtype)
 
     def losses(self, model: Tree, rows: Rows) -> Array:
         """log(1 + exp(-margin)); the labels 0 and 1 stand for -1 and +1."""
         scores = self.predict(model, rows.x)
-        return _softplus(jnp.where(rows.y > 0, -scores, scores))
+        losses = softplus(jnp.where(rows.y > 0, -scores, scores))
+        return weighed("Logistic", self.class_weights, losses, rows.y)
 
     def predict(self, model: Tree, x: Held) -> Array:
         """The score a'w of each row; positive means the second class."""
-        return _apply(model, x.reshape(x.shape[0], -1))
+        return apply_linear(model, x.reshape(x.shape[0], -1))
 
     @property
     def link(self) -> str:
@@ -92,21 +106,29 @@ class Multinomial(Problem):
     l2: float = l2_param()
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
-    intercept: bool = _intercept_param()
+    intercept: bool = intercept_param()
+    class_weights: ClassWeights = class_weights_param()
+
+    def agree(self, clients: Any) -> "Multinomial":
+        """The problem with the weights of classes as numbers."""
+        if self.class_weights is None or clients.classes == 0:
+            return self
+        agreed_on = agreed("Multinomial", self.class_weights, clients)
+        return dataclasses.replace(self, class_weights=agreed_on)
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights."""
         if spec.classes < 2:
             raise DataError("Multinomial needs class labels; the data have none. Use LeastSquares.")
-        return _start((_columns(spec), spec.classes), self.intercept, spec.dtype)
+        return linear_start((number_of_columns(spec), spec.classes), self.intercept, spec.dtype)
 
     def losses(self, model: Tree, rows: Rows) -> Array:
         """Cross-entropy."""
-        return cross_entropy(self.predict(model, rows.x), rows.y)
+        return cross_entropy(self.predict(model, rows.x), rows.y, self.class_weights)
 
     def predict(self, model: Tree, x: Held) -> Array:
         """One score for each class."""
-        return _apply(model, x.reshape(x.shape[0], -1))
+        return apply_linear(model, x.reshape(x.shape[0], -1))
 
     @property
     def link(self) -> str:
@@ -125,11 +147,11 @@ class LeastSquares(Problem):
     l2: float = l2_param()
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
-    intercept: bool = _intercept_param()
+    intercept: bool = intercept_param()
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights."""
-        return _start((_columns(spec),), self.intercept, spec.dtype)
+        return linear_start((number_of_columns(spec),), self.intercept, spec.dtype)
 
     def losses(self, model: Tree, rows: Rows) -> Array:
         """Half the squared error."""
@@ -138,7 +160,7 @@ class LeastSquares(Problem):
 
     def predict(self, model: Tree, x: Held) -> Array:
         """The fitted value of each row."""
-        return _apply(model, x.reshape(x.shape[0], -1))
+        return apply_linear(model, x.reshape(x.shape[0], -1))
 
     @property
     def link(self) -> str:
@@ -146,10 +168,11 @@ class LeastSquares(Problem):
         return "identity"
 
 
-def cross_entropy(scores: Array, labels: Held) -> Array:
+def cross_entropy(scores: Array, labels: Held, weights: ClassWeights = None) -> Array:
     """-log softmax(scores)[label], row by row; the mean over a row that has several labels."""
     chosen = jnp.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
-    return _by_row(jax.nn.logsumexp(scores, axis=-1) - chosen)
+    losses = jax.nn.logsumexp(scores, axis=-1) - chosen
+    return _by_row(weighed("cross-entropy", weights, losses, labels))
 
 
 def _by_row(values: Array) -> Array:

@@ -1,11 +1,14 @@
 """Any model with any loss."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from fedloom.errors import ParameterError
 from fedloom.models.base import Model
 from fedloom.parameters import anything, instance_of, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
+from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param
 from fedloom.problems.linear import accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Rows, Spec
@@ -41,6 +44,7 @@ class Supervised(Problem):
     l2: float = l2_param()
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
+    class_weights: ClassWeights = class_weights_param()
 
     def __post_init__(self) -> None:
         if not callable(self.loss) and self.loss not in LOSSES:
@@ -48,6 +52,18 @@ class Supervised(Problem):
                 f"Supervised: loss must be one of {', '.join(LOSSES)} or a function; "
                 f"got {self.loss!r}. Try loss = 'cross_entropy'."
             )
+        if self.class_weights is not None and self.loss != "cross_entropy":
+            raise ParameterError(
+                f"Supervised: class_weights are for loss = 'cross_entropy'; got {self.loss!r}. "
+                f"Leave them out."
+            )
+
+    def agree(self, clients: Any) -> "Supervised":
+        """The problem with the weights of classes as numbers."""
+        if self.class_weights is None or clients.classes == 0:
+            return self
+        agreed_on = agreed("Supervised", self.class_weights, clients)
+        return dataclasses.replace(self, class_weights=agreed_on)
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh arrays of the network."""
@@ -55,6 +71,8 @@ class Supervised(Problem):
 
     def losses(self, model: Tree, rows: Rows) -> Array:
         """The loss of each row."""
+        if self.loss == "cross_entropy":
+            return cross_entropy(self.predict(model, rows.x), rows.y, self.class_weights)
         loss = self.loss if callable(self.loss) else LOSSES[self.loss]
         return loss(self.predict(model, rows.x), rows.y)
 

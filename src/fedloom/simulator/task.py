@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.errors import ParameterError
 from fedloom.measuring.evaluation import OfClients
@@ -70,6 +71,8 @@ class Task:
         preparation = getattr(clients, "preparation", None)
         if preparation is not None:
             self.about["preparation"] = preparation.as_dict()
+        elif isinstance(clients, Clients) and clients.left_out:
+            self.about["left out"] = clients.left_out
         self.optimum = None if optimum is None else self._known(optimum, algorithm.dual)
 
     def _known(self, optimum: Reference | Tree, dual: str) -> Optimum:

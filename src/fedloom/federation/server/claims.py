@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from fedloom.errors import WireError
-from fedloom.preparation.tables import EMPTY, MOST_WORDS, NUMBER, WORD
+from fedloom.preparation.tables import DATE, EMPTY, KEY, MOST_WORDS, NUMBER, WORD
 
 Facts = dict[str, Any]
 
@@ -21,7 +21,7 @@ MOST_FEATURES = 10**6
 _LONGEST_TEXT = 16 * 2**20  # bytes of JSON
 _LONGEST_NAME = 1000  # characters
 _LARGEST = 2**53  # beyond which whole numbers are not told apart
-_KINDS = {NUMBER, WORD, EMPTY}
+_KINDS = {NUMBER, WORD, EMPTY, KEY, DATE}
 
 
 class UnfitError(Exception):
@@ -83,6 +83,8 @@ def of_table(text: str) -> Facts:
         _need(isinstance(kind, str) and kind in _KINDS, "a kind of column", entry)
         if entry["kind"] == WORD:
             _need_names("words", entry.get("words"), MOST_WORDS)
+        own = entry.get("own")
+        _need(kind != NUMBER or (type(own) is int and own in (0, 1, 2)), "if it is a key", entry)
     _need(isinstance(label, dict) and isinstance(label.get("kind"), str), "a label", label)
     classes = label.get("classes")
     listed = classes is None or (_same_kind(classes) and 0 < len(classes) <= MOST_WORDS)

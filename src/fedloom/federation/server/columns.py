@@ -62,7 +62,7 @@ class ColumnsAtServer:
                 "Start it with `fedloom serve KIT --data FILE`."
             )
         policy = read_policy(home)
-        self.frame = read_frame(Path(policy.data_of(home)))
+        self.frame = read_frame(Path(policy.data_of(home)), dialect=self.joining.dialect)
         policy.check_id(self.joining.id)
         policy.check_label(self.joining.label)
         self.policy = policy

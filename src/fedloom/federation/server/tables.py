@@ -33,7 +33,7 @@ from fedloom.population import know
 from fedloom.preparation import Preparation, fitting
 from fedloom.preparation.proposals import AgreedColumns, agree
 from fedloom.preparation.table_problem import TableProblem
-from fedloom.preparation.tables import EMPTY, NUMBER, WORD, Reading
+from fedloom.preparation.tables import EMPTY, KEY, NUMBER, WORD, Reading
 from fedloom.pytrees import to_host
 
 Facts = dict[str, Any]
@@ -73,7 +73,8 @@ class TablesAtServer(RowsAtServer):
         reports = [there[name]["report"] for name in names]
         counts = self._get_ready(names, agreed, [report["rows"] for report in reports])
         hub, missing = self._counted(names, agreed, [report["rows"] for report in reports])
-        preparation = fitting.fitted(agreed, to_host(hub.state), to_host(missing), reports)
+        summed = (to_host(hub.state), to_host(missing))
+        preparation = fitting.fitted(agreed, *summed, reports, reading)
         self.preparation = dataclasses.replace(
             preparation, bytes_up=hub.bytes_up, bytes_down=hub.bytes_down
         )
@@ -210,7 +211,7 @@ def _check_columns(proposals: Mapping[str, str]) -> None:
 
 def _check_kinds(column: str, kinds: Mapping[str, str]) -> None:
     check_alike(
-        {name: kind for name, kind in kinds.items() if kind != EMPTY},
+        {name: WORD if kind == KEY else kind for name, kind in kinds.items() if kind != EMPTY},
         lambda own, usual: (
             f"its column {column!r} holds {own}s, and that of most sites {usual}s. Correct the "
             f"values, or add the column to categorical, numeric or ignore in [data]."

@@ -43,7 +43,7 @@ class ColumnsAtSite:
         self.kept = kit / "shares"
         file = policy.data_of(kit)
         policy.check_id(self.joining.id)
-        self.frame = read_frame(Path(file))
+        self.frame = read_frame(Path(file), dialect=self.joining.dialect)
         self.joining.check_id(file, self.frame)
         policy.check_table(self.joining.columns(self.frame))
         self.ids = texts(name, self.frame[self.joining.id].to_list())

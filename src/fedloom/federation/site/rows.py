@@ -11,6 +11,9 @@ import numpy as np
 from fedloom import data
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset
+from fedloom.data.dates import raw_name
+from fedloom.data.dialects import Dialect
+from fedloom.data.frames import read_frame
 from fedloom.deploy.deployed import taken_at
 from fedloom.errors import RefusedError
 from fedloom.exchange import wire
@@ -31,6 +34,7 @@ from fedloom.rows import Rows
 from fedloom.types import Array, Tree
 
 Facts = dict[str, Any]
+_OF_CSV = ("separator", "decimal", "encoding")
 
 
 class RowsAtSite:
@@ -42,18 +46,29 @@ class RowsAtSite:
         self.kept = kit / "models"
         self.least = policy.least_count
         self.options = dict(settings.tables["data"])
+        if self.options.get("event") or self.options.get("exposure"):
+            raise RefusedError("labels that are pairs are not known over a network yet. Simulate.")
         policy.check_label(self.options["label"])
         policy.check_features(self.options.get("features", ()))
         policy.check_features(self.options.get("categories", ()))
+        policy.check_features(self.options.get("dates", ()))
         self.train = self._read(policy, policy.data_of(kit))
         policy.check_rows(len(self.train))
         self.test = None if policy.test is None else self._read(policy, policy.test)
 
     def _read(self, policy: Policy, path: str) -> Dataset:
         """A table, of which nothing may be used or told that the owner has not allowed."""
-        others = {"others": True} if "categories" in self.options else {}
-        dataset = data.load(Path(path), **self.options, **others)
-        policy.check_table(_column_of(name, dataset) for name in dataset.features)
+        options: Facts = {"others": True} if "categories" in self.options else {}
+        options |= {n: value for n, value in self.options.items() if n not in _OF_CSV}
+        dialect = Dialect(**{n: self.options.get(n) for n in _OF_CSV})
+        frame = read_frame(Path(path), dialect=dialect)
+        dates = options.get("dates") or {}
+        if not options.get("features"):  # the owner's policy names them, so nothing is left out
+            kept = (options["label"], "client", *dates)
+            options["features"] = [name for name in frame.columns if name not in kept]
+        dataset = data.load(frame, **options)
+        columns = (_column_of(name, dataset) for name in dataset.features)
+        policy.check_table(raw_name(name, dates) for name in columns)
         classes = None if dataset.labels is None else _names(dataset)
         policy.check_classes(self.options["label"], classes)
         for name, column in zip(dataset.features, np.asarray(dataset.x).T, strict=True):

@@ -30,7 +30,7 @@ from fedloom.population import Group
 from fedloom.preparation import Preparation, SiteFiles, fitting
 from fedloom.preparation.proposals import AgreedColumns, propose
 from fedloom.preparation.table_problem import TableProblem
-from fedloom.preparation.tables import NUMBER, WORD, check_no_key, places
+from fedloom.preparation.tables import EMPTY, NUMBER, WORD, Reading, check_no_key, kind_of, places
 from fedloom.rows import Rows
 
 Facts = dict[str, Any]
@@ -54,13 +54,17 @@ class TableAtSite(RowsAtSite):
         self.kept = kit / "models"
         self.least = policy.least_count
         files = files_of(settings)
+        check_single(files.reading)
         policy.check_label(files.label)
         test = None if policy.test is None else Path(policy.test)
         self.table = files.table(name, Path(policy.data_of(kit)), test)
         policy.check_rows(self.table.train.height)
-        policy.check_table(self.table.features(files.reading))
-        for column in files.categorical:  # the job says so, and its words would leave
-            check_no_key(self.table.source, self.table.train[column])
+        columns = self.table.features(files.reading)
+        policy.check_table(files.reading.raw(columns))
+        for column in columns:  # the job says so, and its words would leave
+            series = self.table.train[column]
+            if files.reading.names(column) and kind_of(name, series, files.reading) == WORD:
+                check_no_key(self.table.source, series)
         self.reading = files.reading
         self.summed = SummedRows(kit, Path(policy.data_of(kit)), self.table.train)
         self.summed.check()
@@ -104,7 +108,8 @@ class TableAtSite(RowsAtSite):
         bare = roster.bare()
         preparation = Preparation.from_dict(json.loads(body))
         words = {column.name: column.words for column in preparation.columns}
-        self._checked(AgreedColumns(preparation.label, preparation.classes, words))
+        said = (preparation.label, preparation.classes, words, preparation.left_out)
+        self._checked(AgreedColumns(*said))
         counts = self._counts(preparation.label, preparation.classes)
         check_own(roster, id, counts, preparation.classes, (len(preparation.features),))
         source, test = self.table.source, None
@@ -119,16 +124,28 @@ class TableAtSite(RowsAtSite):
     def _checked(self, agreed: AgreedColumns) -> AgreedColumns:
         """What the hub made of the proposals must be about what this site has proposed."""
         own = json.loads(self.proposal)["columns"]
-        fits = agreed.label == self.reading.label and agreed.columns.keys() == own.keys()
-        for name, said in own.items():
-            listed = agreed.columns.get(name)
+        fits = agreed.label == self.reading.label and agreed.columns.keys() <= own.keys()
+        fits = fits and own.keys() - agreed.columns.keys() == agreed.left_out.keys()
+        for name in own.keys() & agreed.columns.keys():
+            said, listed = own[name], agreed.columns[name]
             if said["kind"] == WORD:
                 fits = fits and listed is not None and set(said["words"]) <= set(listed)
             elif said["kind"] == NUMBER:
                 fits = fits and listed is None
+            else:
+                fits = fits and said["kind"] == EMPTY  # keys and dates are told to nobody
         if not fits:
             raise RefusedError("what the hub has agreed on is not what this site has proposed.")
         return agreed
+
+
+def check_single(reading: Reading) -> None:
+    """Refuse labels that are pairs, of which no shape has been agreed on over a network yet."""
+    if len(reading.targets) > 1:
+        raise RefusedError(
+            "labels that are pairs, by event or exposure in [data], are for simulations; over a "
+            "network they are not known yet. Simulate, or use a label of one value."
+        )
 
 
 def files_of(settings: Settings) -> SiteFiles:

@@ -1,0 +1,73 @@
+"""Rows with missing values, found before a run takes them for divergence."""
+
+from typing import Any
+
+import numpy as np
+
+from fedloom.data.parties import Holders, Parties
+from fedloom.errors import DataError
+from fedloom.rows import Rows
+
+_REMEDY = (
+    "Fill them in, drop these rows, or hand the raw tables to fl.preparation.from_frames, which "
+    "fills gaps by exchanges of sums."
+)
+
+
+def check_complete(holders: Holders) -> None:
+    """Raise DataError that names the first client and feature with a missing value."""
+    if isinstance(holders, Parties):
+        for name, block in zip(holders.names, holders.features, strict=True):
+            _check_features(f"party {name!r}", block)
+        _check_labels("the label party", holders.y)
+        return
+    if _finite(holders.train.x) and _finite(holders.train.y):
+        if holders.test is None or (_finite(holders.test.x) and _finite(holders.test.y)):
+            return
+    for client, name in enumerate(holders.names):
+        for kind, rows in (("", holders.of(client)), ("test ", holders.test_of(client))):
+            if rows is not None:
+                _check_rows(f"client {name!r}", kind, rows)
+
+
+def _check_rows(owner: str, kind: str, rows: Rows) -> None:
+    _check_features(owner, rows.x, kind)
+    _check_labels(owner, rows.y, kind)
+
+
+def _check_features(owner: str, x: Any, kind: str = "") -> None:
+    if _finite(x):
+        return
+    flat = ~np.isfinite(_dense(x)).reshape(x.shape[0], -1)
+    column, others = int(flat.any(0).argmax()), int(flat.any(0).sum()) - 1
+    more = f", and {others} other features lack some too" if others else ""
+    raise DataError(
+        f"{owner}: feature {column} must have a finite number in every {kind}row; "
+        f"{int(flat[:, column].sum())} of {len(flat)} have none{more}. {_REMEDY}"
+    )
+
+
+def _check_labels(owner: str, y: Any, kind: str = "") -> None:
+    if not _finite(y):
+        gaps = int((~np.isfinite(np.asarray(y))).reshape(len(y), -1).any(1).sum())
+        raise DataError(
+            f"{owner}: every {kind}row must have a label that is a finite number; {gaps} of "
+            f"{len(y)} have none. Fill them in, or drop these rows."
+        )
+
+
+def _finite(values: Any) -> bool:
+    values = getattr(values, "data", values) if _is_sparse(values) else np.asarray(values)
+    # A sum is finite if all parts are, up to an overflow, which the second look tells apart.
+    if values.dtype.kind != "f" or values.size == 0:
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
+
+
+def _dense(x: Any) -> np.ndarray:
+    return x.toarray() if _is_sparse(x) else np.asarray(x)
+
+
+def _is_sparse(x: Any) -> bool:
+    return hasattr(x, "toarray")

@@ -1,0 +1,130 @@
+"""Survival: Cox's proportional hazards, stratified by client.
+
+The hazard of a row a at client i is h_i(t) exp(a'w), with a baseline h_i of each client's own,
+which nobody has to know. The partial likelihood of a client compares each event with those who were
+still at risk at that client; the sum over clients is the likelihood of the model stratified by
+client, so no times and no risk sets leave. Tied events are taken as Efron does: with d events at
+time t, R the sum of exp(score) over those at risk and D over the events,
+
+    f_i = -1/n_i  sum over event times ( sum over events of score - sum_{l<d} log(R - (l / d) D) ).
+
+Labels are pairs of a time and of 1 for an event or 0 where it is only known that there was none
+until then. Rows belong together in risk sets, so that a batch is all of a client's rows.
+"""
+
+import math
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.errors import DataError, ParameterError
+from fedloom.layout import Layout
+from fedloom.models.base import Model
+from fedloom.objective import Objective
+from fedloom.parameters import parametrised
+from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
+from fedloom.problems.regularisers import Regulariser
+from fedloom.problems.scoring import fresh, model_param, scored
+from fedloom.rows import Batch, Rows, Share, Spec
+from fedloom.types import Array, Held, Tree
+
+
+class RiskSets(Objective):
+    """The oracles of a client whose rows are compared with each other."""
+
+    def _value(self, model: Tree, batch: Batch) -> Array:
+        scores = self.problem.predict(model, batch.rows.x)
+        counts = jnp.ones(len(scores), bool) if batch.counts is None else batch.counts
+        return efron(scores, batch.rows.y, counts) + self.problem.penalty(model)
+
+
+def efron(scores: Array, labels: Held, counts: Array) -> Array:
+    """Minus the log partial likelihood, over the number of rows that count."""
+    # A row of padding leaves before everybody else, without an event.
+    times = jnp.where(counts, labels[:, 0], -jnp.inf)
+    order = jnp.argsort(times)
+    times, scores = times[order], scores[order]
+    events = jnp.where(counts[order], labels[order, 1], 0) > 0
+    top = jax.lax.stop_gradient(jnp.where(counts[order], scores, -jnp.inf).max())
+    powers = jnp.where(counts[order], jnp.exp(scores - top), 0)
+    first = jnp.searchsorted(times, times)  # where the rows of the same time begin
+    at_risk = jnp.cumsum(powers[::-1])[::-1][first]
+
+    def at_this_time(values: Array) -> Array:
+        return jax.ops.segment_sum(values, first, num_segments=len(times))[first]
+
+    tied = at_this_time(jnp.where(events, powers, 0))
+    number = at_this_time(events.astype(scores.dtype))
+    before = jnp.cumsum(events) - events  # events that stand earlier in the order
+    place = (before - before[first]).astype(scores.dtype)
+    left = jnp.where(events, at_risk - place / jnp.maximum(number, 1) * tied, 1)
+    terms = jnp.where(events, scores - top - jnp.log(left), 0)
+    return -terms.sum() / counts.sum()
+
+
+def concordance(scores: np.ndarray, labels: np.ndarray) -> float:
+    """Harrell's C: of the pairs of which it is known who had the event first, the share in order.
+
+    The one with the larger score should be first; equal scores count half; nan without such a pair.
+    """
+    times, events, scores = labels[:, 0], labels[:, 1] > 0, scores.reshape(len(labels))
+    right = pairs = 0.0
+    for place in np.flatnonzero(events):
+        later = (times > times[place]) | ((times == times[place]) & ~events)
+        right += (scores[later] < scores[place]).sum() + 0.5 * (
+            scores[later] == scores[place]
+        ).sum()
+        pairs += later.sum()
+    return float(right / pairs) if pairs else math.nan
+
+
+@parametrised
+class Cox(Problem):
+    """Cox's proportional hazards with a baseline of each client's own; ties as Efron takes them.
+
+    Labels have the shape (rows, 2): a time, and 1 for an event or 0 for a censored row. It needs
+    batch_size = None ("full" in settings), as rows are compared with all others of their client.
+    """
+
+    model: Model | None = model_param()
+    l2: float = l2_param()
+    regulariser: Regulariser = regulariser_param()
+    weights: str = weights_param()
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """Zero weights, or a fresh network; the baseline takes the place of an intercept."""
+        if spec.classes:
+            raise DataError(
+                f"Cox needs labels that are pairs of a time and an event; the data have "
+                f"{spec.classes} classes. Pass numbers of shape (rows, 2), with regression = true "
+                f"where all of them are whole."
+            )
+        return fresh(self.model, False, key, spec, 0)
+
+    def objective(self, layout: Layout, share: Share, batch_size: int | None) -> RiskSets:
+        """The oracles of a client, over all of its rows."""
+        if batch_size is not None:
+            raise ParameterError(
+                f"Cox compares each row with all others of its client, so batch_size must be none; "
+                f"got {batch_size}. Pass batch_size=None, or batch_size = 'full' in [run]."
+            )
+        if share.rows.y.ndim != 2 or share.rows.y.shape[1] != 2:
+            raise DataError(
+                f"Cox needs labels of shape (rows, 2), a time and an event; got "
+                f"{share.rows.y.shape}. Name the column of events with event in [data]."
+            )
+        return RiskSets(self, layout, share, None)
+
+    def losses(self, model: Tree, rows: Rows) -> Array:
+        """There is no loss of a single row."""
+        raise ParameterError("Cox: the loss is of all rows of a client together. Use the oracles.")
+
+    def predict(self, model: Tree, x: Held) -> Array:
+        """The logarithm of each row's hazard, relative to the baseline of its client."""
+        return scored(self.model, model, x).reshape(x.shape[0])
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """Concordance, over the rows of all clients and at each of them."""
+        return {"concordance": Metric(concordance, larger_is_better=True, of="scores")}

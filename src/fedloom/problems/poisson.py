@@ -1,0 +1,89 @@
+"""Counts: Poisson regression with the logarithm as its link.
+
+The mean of a count y of a row a with exposure e (a time, a number of persons; 1 where there is
+none) is m = e exp(a'w + b). The loss of a row is half its deviance,
+
+    y log(y / m) - y + m,
+
+which is minus the log-likelihood up to a number that does not depend on the model. scikit-learn's
+PoissonRegressor minimises the mean of the same, with alpha = l2; rows with exposure are there rows
+of y / e with the weight e, of which this is e times the mean.
+"""
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+from jax.scipy.special import xlogy
+
+from fedloom.errors import DataError
+from fedloom.models.base import Model
+from fedloom.parameters import flag, param, parametrised
+from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
+from fedloom.problems.linear import intercept_param
+from fedloom.problems.regularisers import Regulariser
+from fedloom.problems.scoring import fresh, model_param, scored
+from fedloom.rows import Rows, Spec
+from fedloom.types import Array, Held, Tree
+
+
+@parametrised
+class Poisson(Problem):
+    """Poisson regression of counts, log link: half the deviance y log(y / m) - y + m.
+
+    Labels are counts; with `exposure` they are pairs of a count and an exposure.
+    """
+
+    exposure: bool = param(
+        flag, "whether labels are pairs of a count and an exposure", default=False
+    )
+    model: Model | None = model_param()
+    l2: float = l2_param()
+    regulariser: Regulariser = regulariser_param()
+    weights: str = weights_param()
+    intercept: bool = intercept_param()
+
+    def init(self, key: Array, spec: Spec) -> Tree:
+        """Zero weights, or a fresh network."""
+        if spec.classes:
+            raise DataError(
+                f"Poisson needs counts to predict; the data have {spec.classes} classes. Say "
+                f"regression = true of the data: whole numbers are taken for classes otherwise."
+            )
+        return fresh(self.model, self.intercept, key, spec, 0)
+
+    def losses(self, model: Tree, rows: Rows) -> Array:
+        """Half the deviance of each row."""
+        score, y = self._scores(model, rows.x), rows.y
+        if self.exposure:
+            if y.ndim != 2 or y.shape[1] != 2:
+                raise DataError(
+                    f"Poisson: with exposure, labels must have the shape (rows, 2), count and "
+                    f"exposure; got {y.shape}. Name the column with exposure in [data]."
+                )
+            y, score = y[:, 0], score + jnp.log(y[:, 1])
+        elif y.ndim != 1:
+            raise DataError(
+                f"Poisson: labels must be one count a row; got the shape {y.shape}. Set "
+                f"exposure = true where they are pairs of count and exposure."
+            )
+        return xlogy(y, y) - y * score - y + jnp.exp(score)
+
+    def _scores(self, model: Tree, x: Held) -> Array:
+        return scored(self.model, model, x).reshape(x.shape[0])
+
+    def predict(self, model: Tree, x: Held) -> Array:
+        """The expected count of each row, at an exposure of 1."""
+        return jnp.exp(self._scores(model, x))
+
+    @property
+    def link(self) -> str:
+        """What is predicted is the value."""
+        return "identity"
+
+    def metrics(self) -> Mapping[str, Metric]:
+        """The mean deviance, and the loss, which is half of it."""
+
+        def deviance(model: Tree, rows: Rows) -> Array:
+            return 2 * self.losses(model, rows)
+
+        return {"deviance": Metric(deviance, larger_is_better=False), **super().metrics()}
