@@ -10,7 +10,8 @@ The preprocessing of `load("heart")`, in full:
   row with a gap: 740 rows are left, 303, 261, 46 and 130, as in FLamby's Fed-Heart-Disease;
 - chest pain (`cp`) and the electrocardiogram at rest (`restecg`) are words, one feature each; the
   other eight columns are numbers, standardised over the 740 rows;
-- the class is 1 for `num` > 0; the hospital is in the column `client`, to divide by.
+- the class is 1 where the source has `num` > 0; the hospital is in the column `client`, to divide
+  by.
 
 With `missing="fill"` all 920 rows and 13 columns are there, and a gap is a feature of its own.
 A cholesterol of 0, which all of Switzerland has, stands in the source and is left as it is.
@@ -77,8 +78,8 @@ def _whole() -> "pl.DataFrame":
     frame = pl.read_csv(file.read_bytes())
     return frame.select(
         pl.col("hospital").alias("client"),
-        *(_column(name) for name in frame.columns if name not in ("hospital", "num")),
-        pl.when(pl.col("num") > 0).then(pl.lit("yes")).otherwise(pl.lit("no")).alias(LABEL),
+        *(_column(name) for name in frame.columns if name not in ("hospital", LABEL)),
+        pl.when(pl.col(LABEL) > 0).then(pl.lit("yes")).otherwise(pl.lit("no")).alias(LABEL),
     )
 
 
