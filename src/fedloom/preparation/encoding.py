@@ -1,6 +1,7 @@
 """How raw columns become features, once it is settled: what is saved with a model."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +67,7 @@ class Preparation:
     sites: list[dict[str, Any]]  # for each: its name, its rows, what was missing
     bytes_up: int = 0  # what the preparation cost in communication
     bytes_down: int = 0
+    complete: bool = False  # whether every row must have all values
 
     @property
     def features(self) -> list[str]:
@@ -75,9 +77,21 @@ class Preparation:
     def encode(self, source: str, frame: "pl.DataFrame") -> np.ndarray:
         """The features of each row of a table, (rows, features)."""
         tables.require(source, frame, [column.name for column in self.columns])
+        if self.complete:
+            self._check_complete(source, frame)
         return np.concatenate(
             [column.encode(source, frame[column.name]) for column in self.columns], axis=1
         )
+
+    def _check_complete(self, source: str, frame: "pl.DataFrame") -> None:
+        for column in self.columns:
+            gaps = tables.known(frame[column.name]).null_count()
+            if gaps:
+                raise DataError(
+                    f"{source}: column {column.name!r} must have a value in every row, as in "
+                    f"training; {gaps} of {frame.height} rows have none. Fill them in, or drop the "
+                    f"rows."
+                )
 
     def encode_labels(self, source: str, series: "pl.Series") -> np.ndarray:
         """Classes as 0, 1, ..., or the numbers of a regression."""
@@ -108,3 +122,22 @@ class Preparation:
             )
         columns = [Column(**column) for column in values.pop("columns")]
         return cls(columns=columns, **values)
+
+
+def plain_encoding(
+    label: str, classes: list[Any] | None, features: Sequence[str], columns: Sequence[str] = ()
+) -> Preparation:
+    """How complete tables become features that are called so: numbers as they are, words one-hot.
+
+    The feature `column=word` was made of a word; `columns` names the columns where they are known.
+    """
+    made: dict[str, list[str] | None] = {}
+    for feature in features:
+        known = [name for name in columns if feature == name or feature.startswith(f"{name}=")]
+        name = max(known, key=len, default=feature.partition("=")[0])
+        if feature == name:
+            made[name] = None
+        else:
+            made[name] = [*(made.get(name) or []), feature[len(name) + 1 :]]
+    found = [Column(name, 0, words=words) for name, words in made.items()]
+    return Preparation(label, classes, found, [], complete=True)

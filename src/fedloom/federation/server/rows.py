@@ -23,6 +23,7 @@ from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.metrics.ready import needing_scores
 from fedloom.population import know
+from fedloom.preparation.encoding import plain_encoding
 from fedloom.problems.personal import Personal
 from fedloom.types import Tree
 
@@ -36,8 +37,16 @@ class RowsAtServer:
         self.settings = settings
         self.secure = settings.federation.secure_aggregation
         self.classes: dict[str, list[Any] | None] = {}  # that each site has told
-        self.about: Facts = {}  # what the result shall say of all this
         self.found: list[str] = []  # and what is told when it is found out
+
+    @property
+    def about(self) -> Facts:
+        """What the result shall say of all this: how new tables become rows."""
+        data, roster = self.settings.tables["data"], self.roster
+        plain = plain_encoding(
+            data["label"], roster.labels, roster.features, data.get("features", ())
+        )
+        return {"encoding": plain.as_dict()} if roster.features else {}
 
     def read_hello(self, text: str) -> Facts:
         """What a site says of itself; raises WireError where it makes no sense."""

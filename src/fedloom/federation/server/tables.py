@@ -56,6 +56,11 @@ class TablesAtServer(RowsAtServer):
         self.file = run / _FILE
         self.sites = sites
 
+    @property
+    def about(self) -> Facts:
+        """What the result shall say of all this: how tables were prepared."""
+        return {"preparation": self.preparation.as_dict()}
+
     def read_hello(self, text: str) -> Facts:
         """What a site says of its table."""
         return claims.of_table(text)
@@ -149,9 +154,7 @@ class TablesAtServer(RowsAtServer):
     def restore(self, known: Facts) -> None:
         """Who took part, after a restart, and how tables were prepared."""
         super().restore(known)
-        facts = read_json(self.file)
-        self.preparation = Preparation.from_dict(facts)
-        self.about = {"preparation": facts}
+        self.preparation = Preparation.from_dict(read_json(self.file))
 
     def introduction(self) -> tuple[Facts, bytes]:
         """What each site hears: who the others are, and the preparation."""
@@ -168,9 +171,7 @@ class TablesAtServer(RowsAtServer):
         for report in self.preparation.sites:
             if told.get(report["site"], {}).get("unknown"):
                 report[fitting.UNKNOWN] = told[report["site"]]["unknown"]
-        facts = self.preparation.as_dict()
-        write_json(self.file, facts)
-        self.about = {"preparation": facts}
+        write_json(self.file, self.preparation.as_dict())
 
 
 def _agreed(proposals: Mapping[str, str], reading: Reading) -> AgreedColumns:
