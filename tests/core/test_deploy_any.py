@@ -207,7 +207,10 @@ def test_columns_that_were_encoded_beforehand_are_known_by_the_names_of_features
     assert found.features == ["a=b", "job=cook", "job=nurse"]
     frame = pl.DataFrame({"job": ["nurse", "pilot"], "a=b": [2.0, 3.0]})
     np.testing.assert_array_equal(found.encode("new", frame), [[2, 0, 1], [3, 0, 0]])
-    assert [c.name for c in plain_encoding("y", None, ["age", "job=cook"]).columns] == ["age", "job"]
+    assert [c.name for c in plain_encoding("y", None, ["age", "job=cook"]).columns] == [
+        "age",
+        "job",
+    ]
     gap = frame.with_columns(pl.Series("a=b", [None, 1.0]))
-    with pytest.raises(fl.FedloomError, match="must have a value in every row.*1 of 2 rows"):
+    with pytest.raises(fl.FedloomError, match=r"must have a value in every row.*1 of 2 rows"):
         found.encode("new", gap)

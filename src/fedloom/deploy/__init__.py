@@ -9,8 +9,8 @@ own.export_torch("client-3-torch.safetensors")
 fl.deploy.coefficients(hub)              # of a linear model, by the columns of the tables
 """
 
-from fedloom.deploy.coefficients import coefficients
 from fedloom.deploy.deployed import Deployed
+from fedloom.deploy.linear import coefficients
 from fedloom.deploy.packing import Sizes
 from fedloom.deploy.taking import hub_model, take, take_all
 

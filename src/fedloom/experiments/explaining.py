@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from fedloom.algorithms.wrappers.base import innermost
 from fedloom.data.clients import Clients
 from fedloom.deploy import coefficients, hub_model, take, take_all
-from fedloom.deploy.coefficients import is_linear, rows
 from fedloom.deploy.deployed import Deployed
+from fedloom.deploy.linear import is_linear, rows
 from fedloom.errors import DataError, FedloomError
 from fedloom.experiments.taking import clients_of, opened, problem_of, taken
 from fedloom.measuring.reference import reference
