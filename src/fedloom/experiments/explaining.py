@@ -9,7 +9,13 @@ from fedloom.deploy import coefficients, hub_model, take, take_all
 from fedloom.deploy.deployed import Deployed
 from fedloom.deploy.linear import is_linear, rows
 from fedloom.errors import DataError, FedloomError
-from fedloom.experiments.taking import clients_of, opened, problem_of, taken
+from fedloom.experiments.taking import (
+    clients_of,
+    opened,
+    preparation_of,
+    problem_of,
+    taken,
+)
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
 from fedloom.problems import Problem
@@ -60,6 +66,14 @@ def noted(
         own = take_all(algorithm, problem, clients, result)
         sites = dict(zip(clients.names, own, strict=True))
     return rows(hub, sites) if all(map(is_linear, sites.values())) else []
+
+
+def of_the_hub(result: Result) -> list[dict[str, Any]]:
+    """The coefficients of a result that came from elsewhere; none where it has no linear model."""
+    if preparation_of(result) is None:
+        return []
+    hub = taken(result)
+    return rows(hub, {}) if is_linear(hub) else []
 
 
 def makes_own(algorithm: Algorithm) -> bool:

@@ -12,6 +12,7 @@ from fedloom.errors import FederationError, FedloomError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.hub import Hub
 from fedloom.exchange.secure.hub import SecureHub
+from fedloom.experiments.explaining import makes_own
 from fedloom.experiments.settings import Settings
 from fedloom.federation import summed_metrics
 from fedloom.federation.roster import Roster, roster_of
@@ -181,7 +182,7 @@ class RowsAtServer:
 
     def close(self, hub: Hub, sites: Sites) -> list[str]:
         """Let every site keep a model that is its own; the hub's comes with the result."""
-        if not isinstance(self.settings.problem, Personal):
+        if not isinstance(self.settings.problem, Personal) and not makes_own(hub.algorithm):
             return []
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         answers = sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))

@@ -80,7 +80,9 @@ class TablesAtServer(RowsAtServer):
         hub, missing = self._counted(names, agreed, [report["rows"] for report in reports])
         preparation = fitting.fitted(agreed, to_host(hub.state), to_host(missing), reports)
         self.preparation = dataclasses.replace(
-            preparation, bytes_up=hub.bytes_up, bytes_down=hub.bytes_down
+            preparation,
+            bytes_up=hub.bytes_up + sum(len(text.encode()) for text in proposals.values()),
+            bytes_down=hub.bytes_down + len(names) * len(json.dumps(as_facts(agreed)).encode()),
         )
         features = len(self.preparation.features)
         tested = any(report["test rows"] for report in reports)
