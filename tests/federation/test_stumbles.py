@@ -187,8 +187,9 @@ def test_an_outcome_names_the_sites_that_refused(monkeypatch, tmp_path):
 
 def test_a_reason_is_said_once_with_the_sites_that_have_it(tmp_path):
     conductor, _ = federation(tmp_path, settings(), methods=["fedavg"])
-    refused(conductor, "berlin, lyon and torino do not take part: ")
-    assert conductor.notes == [] and set(conductor.sites.refused) == set(NAMES)
+    said = refused(conductor, "berlin, lyon and torino do not take part: ")
+    assert len(said) == 1 and said[0].count("the job wants") == said[0].count("lyon") == 1
+    assert set(conductor.sites.refused) == set(NAMES)
 
 
 def test_a_member_is_shown_what_a_member_may_do(tmp_path, capsys):

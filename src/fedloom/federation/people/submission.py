@@ -159,9 +159,9 @@ class _Watch:
             for text in status["notes"][-fresh:] if fresh > 0 else ():
                 self.say(text)
             noted = status["noted"]
-            self.bar.advance(status["round"], status["round"] / max(status["seconds"], 1e-9))
             if status["row"]:
                 self.bar.evaluated(status["row"])
+            self.bar.advance(status["round"], status["round"] / max(status["seconds"], 1e-9))
             if self._someone_is_back(session, status):
                 self.say("a site is connected again; the run is submitted anew to take it back")
                 session.abort(job)
