@@ -25,6 +25,7 @@ from fedloom.federation.people.bringing import bring
 from fedloom.federation.people.records import Record
 from fedloom.federation.people.session import Session
 from fedloom.federation.people.standing import standings
+from fedloom.federation.server.sites import SiteError
 from fedloom.simulator import progress
 
 TEXT = """
@@ -292,3 +293,18 @@ def test_a_history_says_what_it_hides_and_totals_have_the_preparation(prepared, 
     assert "9 evaluations are not shown, of rounds 2 to 18; history.parquet has all" in said
     whole = (result.final["bytes_up"] + cost["bytes_up"]) / 1000
     assert f"{whole:.3g} kB up, in 40 rounds and the preparation (" in said
+
+
+def test_what_a_site_says_comes_without_the_name_of_a_class():
+    from nvflare.collab.api.exceptions import CollabCallError
+
+    class Proxy:
+        def __call__(self, timeout):
+            return self
+
+        def call(self, verb, facts, body):
+            raise CollabCallError("lyon", "call", "RefusedError: no", "RefusedError")
+
+    with pytest.raises(SiteError, match="^no$") as error:
+        components._call(Proxy())("hello", "{}", b"", 1.0)
+    assert error.value.kind == "RefusedError"

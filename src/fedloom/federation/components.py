@@ -105,7 +105,8 @@ def _call(proxy: Any) -> Call:
         try:
             answer, data = proxy(timeout=seconds).call(verb, facts, body)
         except CollabCallError as error:
-            raise SiteError(error.cause_type or "TimeoutError", str(error.cause)) from error
+            kind, said = error.cause_type or "TimeoutError", str(error.cause)
+            raise SiteError(kind, said.removeprefix(f"{kind}: ")) from error
         return answer, data
 
     return call
