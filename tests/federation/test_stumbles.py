@@ -305,6 +305,6 @@ def test_what_a_site_says_comes_without_the_name_of_a_class():
         def call(self, verb, facts, body):
             raise CollabCallError("lyon", "call", "RefusedError: no", "RefusedError")
 
-    with pytest.raises(SiteError, match="^no$") as error:
+    with pytest.raises(SiteError, match=r"^no$") as error:
         components._call(Proxy())("hello", "{}", b"", 1.0)
     assert error.value.kind == "RefusedError"
