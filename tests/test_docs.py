@@ -25,7 +25,7 @@ FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
     "name",
     [
         *("index.md", "guide.md", "choosing.md", "metrics.md", "own-data.md"),
-        *("writing-a-method.md", "checking.md", "extending.md"),
+        *("writing-a-method.md", "checking.md", "extending.md", "taking-away.md"),
     ],
 )
 def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch):

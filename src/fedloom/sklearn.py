@@ -20,7 +20,7 @@ from fedloom.algorithms.catalogue import entry
 from fedloom.data.clients import Clients
 from fedloom.experiments import building
 from fedloom.experiments.locations import Location
-from fedloom.experiments.predicting import probabilities
+from fedloom.metrics import links
 from fedloom.parameters import parameters_of
 from fedloom.problems import LeastSquares, Logistic, Multinomial, Problem
 from fedloom.protocol import Algorithm
@@ -148,7 +148,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class."""
-        return probabilities(self.decision_function(X))
+        scores = self.decision_function(X)
+        return links.probabilities(scores, "logit" if scores.ndim == 1 else "softmax")
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class."""

@@ -139,10 +139,12 @@ class Wire:
 
 
 def refused(conductor, complaint):
-    """Run to the end that sites bring about, and find why in what they said."""
-    with pytest.raises(FederationError):
+    """Run to the end that sites bring about, and find why in what was said of it."""
+    with pytest.raises(FederationError) as error:
         conductor.run()
-    assert any(complaint in note for note in conductor.notes), conductor.notes
+    said = [*conductor.notes, str(error.value)]
+    assert any(complaint in text for text in said), said
+    return said
 
 
 def lying(line, verb, change):

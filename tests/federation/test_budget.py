@@ -76,7 +76,7 @@ def test_a_site_answers_nothing_once_its_budget_is_spent(tmp_path, monkeypatch):
         again.run()
     assert spent(wires["lyon"].kit)["another"]["replies"] == {"20.0": 2}  # five in all
     third, _ = federation(tmp_path, chosen(metrics=[]), wires=wires, run="third")
-    refused(third, "does not take part: this site's privacy budget is spent")
+    refused(third, "do not take part: this site's privacy budget is spent")
 
 
 def test_the_same_letter_costs_nothing(tmp_path):

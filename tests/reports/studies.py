@@ -7,6 +7,7 @@ import numpy as np
 
 import fedloom as fl
 from fedloom.cohorts import everyone
+from fedloom.deploy import linear
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, algorithm, ask
 
@@ -70,5 +71,7 @@ def sparse(folder):
         metrics=("accuracy", "gap", "sparsity"), optimum=np.zeros(6),  # any point will do here
     )  # fmt: skip
     run.about["sizes"] = [100, 200, 300, 400]
+    hub = fl.deploy.take(method, problem, clients(), run)
+    run.about["coefficients"] = linear.rows(hub, {HOSTILE: hub, "south": hub})
     run.save(folder)
     return folder

@@ -82,7 +82,7 @@ def test_each_study_shows_the_sections_whose_data_exist(page):
     headings = robust.get_by_role("heading", level=3).all_text_contents()
     assert headings == [*shared, "Weights of the clients", last]
     headings = sparse.get_by_role("heading", level=3).all_text_contents()
-    extra = ["Which coefficients are kept", "Sizes of the clients' models"]
+    extra = ["Which coefficients are kept", "Coefficients", "Sizes of the clients' models"]
     assert headings == ["Progress", "Distance to the solution", *shared[1:], *extra, last]
     assert page.locator(".plot .main-svg").count() >= 10
 
@@ -116,6 +116,16 @@ def test_hovering_shows_values_and_names(page):
         "south",
         "west",
     ]
+
+
+def test_coefficients_stand_by_their_names_with_those_of_sites(page):
+    part = page.locator("section", has=page.get_by_role("heading", name="Coefficients", exact=True))
+    assert sorted(part.locator(".ytick").all_text_contents()) == [f"x{j}" for j in range(6)]
+    assert part.locator(".legendtext").all_text_contents() == [studies.HOSTILE, "south", "hub"]
+    part.get_by_text("Table of the coefficients").click()
+    columns = part.locator("thead th").all_text_contents()
+    assert columns[:2] == ["Feature", "Coefficient"] and "Odds ratio" in columns
+    assert "Positive" in columns and part.locator("tbody tr").count() == 7
 
 
 def test_every_picture_can_be_saved(page):

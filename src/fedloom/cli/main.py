@@ -27,6 +27,8 @@ class Verb(NamedTuple):
 VERBS = {
     "run": Verb("run a settings file", "run"),
     "predict": Verb("predict new rows with the model of a run", "predict"),
+    "export": Verb("take the model of a run to ONNX, PyTorch or one small file", "export"),
+    "coefficients": Verb("show a linear model's coefficients by their columns", "coefficients"),
     "compare": Verb("compare the methods of a settings file", "compare"),
     "sweep": Verb("search for the best settings of each method", "sweep"),
     "report": Verb("make one HTML page from run folders", "report"),

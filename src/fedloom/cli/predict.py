@@ -1,17 +1,28 @@
 """`fedloom predict MODEL DATA.csv`: a trained model on new rows."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from fedloom.errors import DataError
-from fedloom.experiments.predicting import predict
+from fedloom.experiments.predicting import predicted
 from fedloom.files import write_file
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="the folder of a run")
+    parser.add_argument(
+        "model", metavar="MODEL", type=Path, help="the folder of a run, or a saved model's file"
+    )
     parser.add_argument("data", metavar="DATA", type=Path, help="a CSV or Parquet file")
+    parser.add_argument("--site", metavar="SITE", help="use the model of this site's own")
+    parser.add_argument(
+        "--keep",
+        type=lambda text: tuple(filter(None, map(str.strip, text.split(",")))),
+        default=(),
+        metavar="COLUMN,...",
+        help="columns of DATA that stand before the predictions, such as an id",
+    )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help=".csv or .parquet; else to standard output"
     )
@@ -22,7 +33,11 @@ def _handle(arguments: argparse.Namespace) -> int:
     out: Path | None = arguments.out
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise DataError(f"{out}: --out must end in .csv or .parquet. Change the suffix.")
-    table = predict(arguments.model, arguments.data)
+    table, remarks = predicted(
+        arguments.model, arguments.data, site=arguments.site, keep=arguments.keep
+    )
+    for remark in remarks:
+        print(f"note: {remark}", file=sys.stderr)
     if out is None:
         print(table.write_csv(), end="")
         return 0

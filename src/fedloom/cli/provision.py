@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from fedloom.cli.output import show_table
+from fedloom.federation.kits import SUBMITTERS, Kit
 from fedloom.federation.provisioning import AUTHORITY, provision, read_project
 
 
@@ -21,13 +22,13 @@ def _handle(arguments: argparse.Namespace) -> int:
     from fedloom.federation.expiry import valid_until
 
     kits = provision(read_project(arguments.project), arguments.out, renew=arguments.renew)
-    commands = {"server": "fedloom serve", "site": "fedloom join", "person": "fedloom submit"}
+    commands = {"server": "fedloom serve", "site": "fedloom join", "person": "fedloom status"}
     show_table(
         [
             {
                 "kit": str(kit.path),
                 "for": kit.name,
-                "command": commands[kit.role],
+                "command": "fedloom submit" if _submits(kit) else commands[kit.role],
                 "valid until": f"{valid_until(kit):%Y-%m-%d}",
             }
             for kit in kits
@@ -43,3 +44,7 @@ def _handle(arguments: argparse.Namespace) -> int:
         f"Give each kit to its owner by a safe way; keep {arguments.out / AUTHORITY} to yourself."
     )
     return 0
+
+
+def _submits(kit: Kit) -> bool:
+    return kit.role == "person" and kit.may in SUBMITTERS

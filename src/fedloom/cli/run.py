@@ -12,6 +12,8 @@ from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import TRACKERS
 from fedloom.measuring.result import Result
 
+_MOST_ROWS = 12  # of a history on a screen
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -91,14 +93,23 @@ def _handle(arguments: argparse.Namespace) -> int:
 def show_result(result: Result) -> None:
     """The history in a few columns, and what the communication cost."""
     hidden = {"bytes_up", "bytes_down", "seconds"}
-    rows = result.rows if len(result.rows) <= 12 else [*result.rows[:1], *result.rows[-11:]]
+    cut = len(result.rows) > _MOST_ROWS
+    rows = [*result.rows[:1], *result.rows[1 - _MOST_ROWS :]] if cut else result.rows
     shown = [
         {name: value for name, value in row.items() if name not in hidden and "10" not in name}
         for row in rows
     ]
     show_table(shown, title=result.about["algorithm"])
-    final = result.final
+    if cut:
+        first, last = result.rows[1]["round"], result.rows[-_MOST_ROWS]["round"]
+        print(
+            f"{len(result.rows) - _MOST_ROWS} evaluations are not shown, of rounds {first} to "
+            f"{last}; history.parquet has all"
+        )
+    final, before = result.final, result.about.get("preparation", {})
+    up, down = (before.get(name, 0) for name in ("bytes_up", "bytes_down"))
     print(
-        f"{final['seconds']:.2f} s, {bytes_text(final['bytes_down'])} down, "
-        f"{bytes_text(final['bytes_up'])} up, in {final['round']} rounds"
+        f"{final['seconds']:.2f} s, {bytes_text(final['bytes_down'] + down)} down, "
+        f"{bytes_text(final['bytes_up'] + up)} up, in {final['round']} rounds"
+        + (f" and the preparation ({bytes_text(down)} down, {bytes_text(up)} up)" if up else "")
     )

@@ -10,13 +10,16 @@ from fedloom.cli.output import show_json, show_table
 from fedloom.cli.prepared import show_preparation
 from fedloom.cli.run import show_result
 from fedloom.experiments import running, settings
-from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
-from fedloom.federation.kits import Kit, open_kit
+from fedloom.federation.job import check_sendable
+from fedloom.federation.kits import Kit, check_may_submit, open_kit
+from fedloom.federation.people.bringing import bring
+from fedloom.federation.people.records import last_run
 from fedloom.federation.people.session import connected
-from fedloom.federation.people.submission import follow, last_run
+from fedloom.federation.people.standing import standings
+from fedloom.federation.people.submission import follow
 from fedloom.measuring.result import Result
-from fedloom.simulator.progress import progress_for
+from fedloom.simulator.progress import Bar, Lines, Progress
 
 
 def add_submit(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +51,11 @@ def _add_kit(parser: argparse.ArgumentParser) -> None:
 
 
 def _submit(arguments: argparse.Namespace) -> int:
+    kit = open_kit(arguments.kit, "person")
+    check_may_submit(kit)
+    check_sendable(*settings.unread(arguments.settings, arguments.set))
     chosen = settings.read(arguments.settings, arguments.set)
     out = arguments.out or running.default_folder(chosen)
-    kit = open_kit(arguments.kit, "person")
     warn_of_expiry(kit)
     result = submitted(chosen, kit, out, arguments.resume)
     show_preparation(result)
@@ -62,25 +67,19 @@ def _submit(arguments: argparse.Namespace) -> int:
 def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Result:
     """Follow a run to its end, with a bar where a person looks on."""
     metric = next(iter(chosen.metrics or chosen.problem.metrics()))
-    bar = progress_for(
-        None, type(chosen.algorithm).__name__, done=0, total=chosen.run.rounds, metric=metric
-    )
+    shown = (type(chosen.algorithm).__name__, 0, chosen.run.rounds, metric)
+    bar: Progress = Bar(*shown) if sys.stderr.isatty() else Lines(*shown)
 
     def say(text: str) -> None:
-        print(text, file=sys.stderr)
+        print(text, file=sys.stderr, flush=True)
 
     try:
-        result = follow(kit, chosen, out, resume=resume, bar=bar, say=say)
+        return follow(kit, chosen, out, resume=resume, bar=bar, say=say)
     except KeyboardInterrupt:
         say("the run goes on at the server; follow it with --resume, or `fedloom fetch` its result")
         raise
     finally:
         bar.close()
-    resolved = chosen.resolved()
-    folder = RunFolder(out, {"settings": resolved})
-    folder.write_settings(chosen.place.text, resolved)
-    folder.finish(result)
-    return result
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -91,18 +90,12 @@ def _status(arguments: argparse.Namespace) -> int:
             {"site": name, "last heard": f"{datetime.fromtimestamp(when):%Y-%m-%d %H:%M:%S}"}
             for name, when in sorted(session.sites().items())
         ]
-        jobs = [
-            {"run": job.get("name"), "job": str(job.get("job_id")), "state": job.get("status")}
-            for job in session.jobs()
-        ]
-        for job in jobs:
-            told = session.status(str(job["job"])) if job["state"] == "RUNNING" else None
-            job["round"] = None if told is None else f"{told['round']} of {told['rounds']}"
+        jobs = standings(kit, session)
     if arguments.format == "json":
         show_json({"sites": sites, "jobs": jobs})
         return 0
     show_table(sites, title="Connected", columns=("site", "last heard"))
-    show_table(jobs, title="Jobs", columns=("run", "job", "state", "round"))
+    show_table(jobs, title="Jobs", columns=("run", "job", "state", "round", "why"))
     return 0
 
 
@@ -110,7 +103,8 @@ def _fetch(arguments: argparse.Namespace) -> int:
     kit = open_kit(arguments.kit, "person")
     record = last_run(kit)
     with connected(kit) as session:
-        result = session.fetch(record.jobs[-1], arguments.out)
+        result = bring(session, record, record.jobs[-1], arguments.out)
+    show_preparation(result)
     show_result(result)
     print(f"kept in {arguments.out}")
     return 0

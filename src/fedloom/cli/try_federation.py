@@ -11,7 +11,7 @@ from fedloom.data.parties import Parties
 from fedloom.errors import FederationError
 from fedloom.experiments import settings
 from fedloom.experiments.registries import code_of_others
-from fedloom.federation.job import check_sendable
+from fedloom.federation.job import check_code
 from fedloom.federation.people import trial
 from fedloom.reports import page
 
@@ -57,8 +57,8 @@ def _handle(arguments: argparse.Namespace) -> int:
             file.write_text(EXAMPLE, encoding="utf-8")
             chosen = settings.read(file, arguments.set)
     else:
+        check_code(*settings.unread(arguments.settings, arguments.set))
         chosen = settings.read(arguments.settings, arguments.set)
-    check_sendable(chosen)
     clients = chosen.clients()
     kits, out = arguments.out / "kits", arguments.out / "result"
     if kits.exists():

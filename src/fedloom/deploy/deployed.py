@@ -1,9 +1,10 @@
-"""A client's model on its own: predict, keep in a small file, hand to other tools."""
+"""A model on its own: predict, keep in a small file, hand to other tools."""
 
 import dataclasses
-from collections.abc import Collection
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -11,23 +12,20 @@ import numpy as np
 from safetensors.numpy import save
 
 from fedloom import checksums, models
-from fedloom.data.clients import Clients
-from fedloom.deploy import other_tools
+from fedloom.data.dialects import Dialect
+from fedloom.data.frames import read_frame
+from fedloom.deploy import answers, onnx_graph, other_tools
 from fedloom.deploy.packing import PackedArray, Sizes, pack, unpack
 from fedloom.errors import DataError, ParameterError
 from fedloom.exchange import array_files, wire
 from fedloom.files import write_bytes
-from fedloom.measuring.result import Result
 from fedloom.models.base import Model
-from fedloom.oracles import AnyOracle
-from fedloom.parameters import Rule, check
-from fedloom.population import assemble
-from fedloom.problems.base import Problem
-from fedloom.protocol import Algorithm
-from fedloom.rounds import keys, program
-from fedloom.rounds.mapping import Plan
+from fedloom.preparation import Preparation
 from fedloom.rows import Spec
 from fedloom.types import Array, Tree
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _FORMAT = 1
 _CODES, _CENTRES = "codes", "centres"
@@ -35,25 +33,79 @@ _CODES, _CENTRES = "codes", "centres"
 
 @dataclasses.dataclass(frozen=True)
 class Deployed:
-    """A network with its arrays: what a client would use after a run."""
+    """A network with its arrays: what is used after a run. A linear model is one dense layer."""
 
     model: Model  # the network
     arrays: Tree  # its weights
     features: tuple[int, ...]  # the shape of one row
-    labels: tuple[str, ...]  # what the classes are called
+    labels: tuple[str, ...]  # what the classes are called; none: a regression
+    link: str | None = None  # what scores say: "logit", "softmax", "sign", "identity"
+    preparation: Preparation | None = None  # how tables become rows, where they were tables
 
     def predict(self, x: Any) -> np.ndarray:
-        """The scores of rows: one for each class.
+        """The scores of rows: one for each class; one alone for `logit`, `sign` and `identity`.
 
         Args:
             x: Rows of the shape `features`, stacked along a first axis.
         """
-        x = jnp.asarray(x)
-        if x.shape[1:] != self.features:
+        with jax.enable_x64(self.dtype == np.float64):
+            x = jnp.asarray(x)
+            if x.shape[1:] != self.features:
+                raise DataError(
+                    f"predict: rows must have shape {self.features}; got {x.shape[1:]}. Reshape x."
+                )
+            return np.asarray(_apply(self.model, self.arrays, x))
+
+    def predict_table(
+        self, table: "str | Path | pl.DataFrame", *, keep: Sequence[str] = ()
+    ) -> "pl.DataFrame":
+        """Predict the rows of a table with the columns of the training files.
+
+        Args:
+            table: A CSV or Parquet file, or a Polars frame.
+            keep: Columns of the table that stand before the predictions, such as an id.
+
+        Returns:
+            The kept columns, a column `prediction` and, for classes, one column
+            `probability of CLASS` for each, or `score` where scores are no probabilities.
+        """
+        source, frame = read_rows(table, self.preparation)
+        return self.predict_frame(source, frame, keep)
+
+    def predict_frame(
+        self, source: str, frame: "pl.DataFrame", keep: Sequence[str] = ()
+    ) -> "pl.DataFrame":
+        """What `predict_table` returns; messages call the table `source`."""
+        import polars as pl
+
+        if self.preparation is None:
             raise DataError(
-                f"predict: rows must have shape {self.features}; got {x.shape[1:]}. Reshape x."
+                "this model does not say how tables become features: its data were not files of "
+                "sites. Give rows of numbers to predict, or run settings with [data] sites = ..."
             )
-        return np.asarray(_apply(self.model, self.arrays, x))
+        kept = answers.kept(source, frame, keep)
+        x = self.preparation.encode(source, frame).astype(self.dtype)
+        said = answers.columns(self.predict(x), self.link, self.preparation.classes)
+        answers.check_names(source, keep, said)
+        return kept.hstack(pl.DataFrame(said)) if keep else pl.DataFrame(said)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of its numbers."""
+        return np.result_type(*(np.asarray(leaf).dtype for leaf in jax.tree.leaves(self.arrays)))
+
+    @property
+    def outputs(self) -> int:
+        """How many scores a row gets; of a text, at each place."""
+        row = jax.ShapeDtypeStruct((1, *self.features), self._of_rows)
+        with jax.enable_x64(self.dtype == np.float64):
+            shape = jax.eval_shape(self.model.apply, self.arrays, row).shape
+        return int(shape[-1]) if len(shape) > 1 else 1
+
+    @property
+    def _of_rows(self) -> np.dtype:
+        tokens = isinstance(self.model, models.EmbeddingBag | models.GRU)
+        return np.dtype(np.int32) if tokens else self.dtype
 
     @property
     def sizes(self) -> Sizes:
@@ -82,101 +134,62 @@ class Deployed:
             "format": _FORMAT,
             "model": _describe(self.model),
             "features": self.features,
-            "labels": self.labels,
             "packed": layers,
+            "outputs": self.outputs,
+            **self._facts(),
         }
         array_files.write(Path(path), tensors, about, shared=True)
 
     def export_torch(self, path: str | Path) -> None:
-        """Write safetensors with PyTorch's names and shapes, for `load_state_dict`."""
+        """Write safetensors with PyTorch's names and shapes, for `load_state_dict`.
+
+        The metadata `fedloom` hold labels, link and preparation as JSON.
+        """
         state = other_tools.state_dict(self.model, self.arrays, self.features)
-        write_bytes(Path(path), save(state), shared=True)
+        metadata = {"fedloom": json.dumps(self._facts())}
+        write_bytes(Path(path), save(state, metadata), shared=True)
 
     def export_onnx(self, path: str | Path) -> None:
-        """Write an ONNX graph that takes the same rows; needs fedloom[export]."""
-        graph = other_tools.onnx_graph(self.model, self.arrays, self.features, len(self.labels))
+        """Write an ONNX graph that takes the same rows; needs fedloom[export].
+
+        It gives `scores` and, where they have some, `probabilities`. The metadata `fedloom` hold
+        labels, link and preparation as JSON.
+        """
+        state = other_tools.state_dict(self.model, self.arrays, self.features)
+        rows = (self._of_rows, self.features)
+        graph = onnx_graph.drawn(self.model, state, rows, self.outputs, self.link, self._facts())
         write_bytes(Path(path), graph, shared=True)
+
+    def _facts(self) -> dict[str, Any]:
+        """What a reader needs beside the arrays; how many rows were counted stays at home."""
+        how = None if self.preparation is None else _without_counts(self.preparation).as_dict()
+        return {"labels": self.labels, "link": self.link, "preparation": how}
+
+
+def read_rows(
+    table: "str | Path | pl.DataFrame", preparation: Preparation | None
+) -> "tuple[str, pl.DataFrame]":
+    """What messages call a table, and the table itself; files are encoded as those of training."""
+    import polars as pl
+
+    if isinstance(table, pl.DataFrame):
+        return "the table", table
+    encoding = None if preparation is None else preparation.encoding
+    return str(table), read_frame(Path(table), dialect=Dialect(encoding=encoding))
+
+
+def _without_counts(preparation: Preparation) -> Preparation:
+    """How columns become features, and nothing of whose rows and how many it was learned from."""
+    columns = [
+        dataclasses.replace(column, counts=None, missing=min(column.missing, 1))
+        for column in preparation.columns
+    ]
+    return dataclasses.replace(preparation, columns=columns, sites=[], bytes_up=0, bytes_down=0)
 
 
 @jax.jit
 def _apply(model: Model, arrays: Tree, x: Array) -> Array:
     return model.apply(arrays, x)
-
-
-def take(
-    algorithm: Algorithm, problem: Problem, clients: Clients, result: Result, client: int
-) -> Deployed:
-    """The model that a client would use after a run.
-
-    Args:
-        algorithm: The method that was run.
-        problem: The problem: `Personal` or `Supervised`.
-        clients: The clients of the run.
-        result: What came of it, fresh or loaded.
-        client: Which client, from 0.
-    """
-    there = Rule(lambda v: type(v) is int and 0 <= v < len(clients), "the number of a client", 0)
-    check("take", "client", client, there)
-    return _taken(algorithm, problem, clients, result, [client])[client]
-
-
-def take_all(
-    algorithm: Algorithm, problem: Problem, clients: Clients, result: Result
-) -> list[Deployed]:
-    """The models that all clients would use after a run, in the order of the clients.
-
-    Args:
-        algorithm: The method that was run.
-        problem: The problem: `Personal` or `Supervised`.
-        clients: The clients of the run.
-        result: What came of it, fresh or loaded.
-    """
-    everyone = range(len(clients))
-    taken = _taken(algorithm, problem, clients, result, everyone)
-    return [taken[client] for client in everyone]
-
-
-def _taken(
-    algorithm: Algorithm,
-    problem: Problem,
-    clients: Clients,
-    result: Result,
-    wanted: Collection[int],
-) -> dict[int, Deployed]:
-    precision = str(jax.tree.leaves(result.model)[0].dtype)
-    labels = () if clients.labels is None else tuple(map(str, clients.labels))
-    taken = {}
-    with jax.enable_x64(precision == "float64"):
-        federation = assemble(problem, clients, None, precision)
-        root, plan = keys.root(0), Plan(None, None)
-        like = jax.eval_shape(lambda: program.opening(algorithm, federation, root, plan)[:2])
-        kept = (result.state.hub, tuple(result.state.clients))
-        hub, states = wire.from_named(wire.named(kept), like)
-        vector = algorithm.model(hub, federation.fed)
-        for group, state in zip(federation.groups, states, strict=True):
-            members = range(len(clients)) if group.members is None else group.members
-            for place, client in enumerate(members):
-                if client not in wanted:
-                    continue
-                own = jax.tree.map(lambda leaf: jnp.asarray(leaf[place]), state)  # noqa: B023
-                features = clients.train.x.shape[1:]
-                f = group.objective(place)
-                taken[client] = taken_at(algorithm, f, vector, own, features, labels)
-    return taken
-
-
-def taken_at(
-    algorithm: Algorithm,
-    f: AnyOracle,
-    model: Array,
-    state: Tree,
-    features: tuple[int, ...],
-    labels: tuple[str, ...],
-) -> Deployed:
-    """What a client makes of the hub's model and its own state."""
-    seen = f.own if algorithm.own_models else f
-    arrays = seen.layout.unravel(algorithm.deployed(model, state, f))
-    return Deployed(seen.problem.model, jax.tree.map(np.asarray, arrays), features, labels)
 
 
 def load(path: Path) -> Deployed:
@@ -195,11 +208,20 @@ def load(path: Path) -> Deployed:
             )
         model = models.REGISTRY[about["model"].pop("kind")](**about["model"])
         features, labels = tuple(about["features"]), tuple(about["labels"])
+        outputs = about.get("outputs", len(labels))
         wide = any(array.dtype == np.float64 for array in tensors.values())
-        spec = Spec(features, len(labels), "float64" if wide else "float32")
+        spec = Spec(features, 0 if outputs == 1 else outputs, "float64" if wide else "float32")
         with jax.enable_x64(spec.dtype == "float64"):
             like = jax.eval_shape(lambda: model.init(jax.random.key(0), spec))
-        return Deployed(model, wire.from_named(tensors, like), features, labels)
+        prepared = about.get("preparation")
+        return Deployed(
+            model,
+            wire.from_named(tensors, like),
+            features,
+            labels,
+            about.get("link"),
+            None if prepared is None else Preparation.from_dict(prepared),
+        )
 
 
 def _describe(model: Model) -> dict[str, Any]:

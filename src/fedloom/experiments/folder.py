@@ -5,6 +5,7 @@
     log.txt                   when it began, was interrupted, went on and ended
     checkpoint.safetensors    while the run goes on, or after it was killed
     result.json, ...          at the end: what `fedloom.load` reads
+    coefficients.csv          of a linear model on tables of sites: by columns, with odds ratios
 
 The checkpoint is one file, replaced whole. It is removed only when the result is complete, so that
 whatever moment a run is killed at, one of the two is there and whole.
@@ -24,7 +25,8 @@ from fedloom.checksums import write_json
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, SettingsError
-from fedloom.files import write_text
+from fedloom.experiments.explaining import NOTED, coefficients_of, noted
+from fedloom.files import write_file, write_text
 from fedloom.measuring import checkpoint
 from fedloom.measuring.result import Result, load
 from fedloom.problems.base import Problem
@@ -85,6 +87,8 @@ class RunFolder(NamedTuple):
         if isinstance(problem, Personal) and isinstance(clients, Clients):
             own = deploy.take_all(algorithm, problem, clients, result)
             result.about["sizes"] = [model.sizes.packed for model in own]  # bytes
+        if isinstance(clients, Clients) and (table := noted(algorithm, problem, clients, result)):
+            result.about[NOTED] = table
         self.finish(result)
         return result
 
@@ -98,6 +102,9 @@ class RunFolder(NamedTuple):
         result = dataclasses.replace(result, about=result.about | notes)
         self.keep(result)
         result.fill(self.path)
+        if result.about.get(NOTED):
+            table = coefficients_of(result)
+            write_file(self.path / "coefficients.csv", table.write_csv, shared=True)
         self._checkpoint.unlink()
         self.log(f"{result.status} at round {int(result.state.round)}")
 

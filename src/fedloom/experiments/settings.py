@@ -129,11 +129,17 @@ class Settings(NamedTuple):
 
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
+    tables, place = unread(path, overrides)
+    return _parse_own(tables, Path(path), place.text)
+
+
+def unread(path: str | Path, overrides: list[str] | None = None) -> tuple[dict[str, Any], Location]:
+    """The tables of a settings file with overrides, before anything that they name is loaded."""
     file = Path(path)
     tables = tables_of(file)
     for override in overrides or []:
         apply_override(tables, override)
-    return _parse_own(tables, file, text_of(file))
+    return tables, Location(str(file), text_of(file))
 
 
 def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settings:

@@ -73,14 +73,16 @@ class ServerSide:
         folder = Path(workspace.get_run_dir(context.get_job_id()))
         calls = {proxy.name: _call(proxy) for proxy in collab.clients}
         home = Path(workspace.get_root_dir())
+        conductor: Conductor | None = None
         try:
             check_version(self._version, "whoever submitted the run")
             conductor = Conductor(Job.from_text(self._job), calls, home, log=log.info)
+            status = conductor.status
             context.get_engine().register_app_command(
-                TOPIC, lambda topic, data, ctx: {**conductor.status(), "failed": self._failed}
+                TOPIC, lambda topic, data, ctx: {**status(), "failed": self._failed}
             )
             conductor.run().save(folder / RESULT)
-            outcome = {"status": "done"}
+            outcome: dict[str, Any] = {"status": "done"}
             time.sleep(_LINGER)
         except Exception as error:  # without an outcome the job would be submitted over and over
             message = str(error)
@@ -91,6 +93,8 @@ class ServerSide:
                 self._failed = message = _WRITING.format(error.strerror or error)
                 time.sleep(_TELLING)
             outcome = {"status": "failed", "kind": type(error).__name__, "message": message}
+            if conductor is not None:
+                outcome["refused"] = sorted(conductor.sites.refused)  # the sites that said no
         write_json(folder / OUTCOME, outcome)
 
 
@@ -101,7 +105,8 @@ def _call(proxy: Any) -> Call:
         try:
             answer, data = proxy(timeout=seconds).call(verb, facts, body)
         except CollabCallError as error:
-            raise SiteError(error.cause_type or "TimeoutError", str(error.cause)) from error
+            kind, said = error.cause_type or "TimeoutError", str(error.cause)
+            raise SiteError(kind, said.removeprefix(f"{kind}: ")) from error
         return answer, data
 
     return call

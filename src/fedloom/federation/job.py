@@ -3,13 +3,14 @@
 import hashlib
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import version
 from fedloom.errors import RefusedError
 from fedloom.experiments import building
-from fedloom.experiments.addresses import file_of, slots
+from fedloom.experiments.addresses import address, slots
 from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.options import FederationSettings
 from fedloom.experiments.settings import Settings, parse
@@ -68,20 +69,49 @@ class Job(NamedTuple):
         return Job(**json.loads(text))
 
 
-def check_sendable(settings: Settings) -> None:
-    """Refuse settings that name a file: it would have to be executed at the sites."""
-    for slot in slots({n: t for n, t in settings.tables.items() if n not in (*_NOT_SENT, "data")}):
-        if file_of(slot.name) is not None:
-            place = settings.place._replace(path=slot.path)
-            raise place.error(
+def check_code(tables: dict[str, Any], place: Location) -> None:
+    """Refuse settings that name code which no site would load, before it is loaded here.
+
+    A file would have to be executed at the sites, and what comes with Python is no method.
+    """
+    for slot in slots({n: t for n, t in tables.items() if n not in (*_NOT_SENT, "data")}):
+        where = place._replace(path=slot.path)
+        found = address(slot.name)
+        if found is not None and found.is_file:
+            raise where.error(
                 f"sites execute no file of others; got {slot.name}. Put it into a package that "
                 f"their owners install, and name it by the key that the package announces."
             )
+        if found is not None and found.where.partition(".")[0] in sys.stdlib_module_names:
+            raise where.error(
+                f"{found.where!r} comes with Python and has nothing for a federation; got "
+                f"{slot.name}. Name a method of fedloom, or of a package that owners install."
+            )
+
+
+def check_sendable(tables: dict[str, Any], place: Location) -> None:
+    """Refuse settings that no site can use, before anything is loaded or sent."""
+    check_code(tables, place)
+    data, federation = tables.get("data"), tables.get("federation")
+    if not isinstance(data, dict):
+        return  # which reading the settings complains of
+    if "test" in data:
+        raise (place / "data" / "test").error(
+            "names files of a simulation; over a network every owner names the site's own test "
+            "rows, with `fedloom join --test FILE`. Remove it."
+        )
+    secure = isinstance(federation, dict) and federation.get("secure_aggregation") is True
+    if "sites" in data and secure:
+        raise (place / "federation" / "secure_aggregation").error(
+            "must be false where raw tables are prepared together (sites in [data]), because the "
+            "sums of the preparation are not secured; got true. Prepare tables beforehand, and "
+            "leave sites out of [data]."
+        )
 
 
 def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
     """The job for a settings file; settings that only a simulation uses are left out."""
-    check_sendable(settings)
+    check_sendable(settings.tables, settings.place)
     tables = {name: table for name, table in settings.tables.items() if name not in _NOT_SENT}
     columns = {key: value for key, value in tables["data"].items() if key not in OWN}
     if "sites" in columns:

@@ -18,11 +18,24 @@ class Kit(NamedTuple):
     name: str
     organisation: str
     project: str
+    may: str = "lead"  # of a person: the role in the project
 
     def write_card(self) -> None:
         """Note in the folder whose it is."""
         facts = {key: getattr(self, key) for key in self._fields if key != "path"}
         write_json(self.path / CARD, facts)
+
+
+SUBMITTERS = ("lead", "project_admin")  # roles that FLARE lets submit runs
+
+
+def check_may_submit(kit: Kit) -> None:
+    """Refuse the kit of a person who may only look on, before the server does."""
+    if kit.may not in SUBMITTERS:
+        raise FederationError(
+            f"{kit.name} has the role {kit.may!r} in {kit.project}, which may look on with "
+            f"`fedloom status` and not submit runs. Ask the coordinator for a kit of the role lead."
+        )
 
 
 def open_kit(path: str | Path, role: str) -> Kit:

@@ -93,10 +93,15 @@ def provision(project: Project, out: Path, *, renew: bool = False) -> list[Kit]:
             f"{out / AUTHORITY} is not there, and no other authority can renew certificates. Give "
             f"--out the folder in which the kits were made."
         )
+    if not out.exists():
+        out.mkdir(0o700, parents=True)  # all kits lie in it until they are handed out
     made = _build(project, out / AUTHORITY, renew)
     kits = [Kit(out / "server", "server", project.host, project.organisation, project.name)]
     kits += [Kit(out / n, "site", n, project.organisation, project.name) for n in project.sites]
-    kits += [Kit(out / n, "person", n, project.organisation, project.name) for n in project.people]
+    kits += [
+        Kit(out / name, "person", name, project.organisation, project.name, role)
+        for name, role in dict(project.people).items()
+    ]
     fresh = [kit for kit in kits if not kit.path.exists()]
     for kit in fresh:
         make_private(made / kit.name)

@@ -23,6 +23,7 @@ class Roster(NamedTuple):
     shape: tuple[int, ...]
     labels: list[Any] | None
     tested: bool = False  # whether any site has test rows; then one without has no metrics
+    features: tuple[str, ...] = ()  # what they are called, where tables were encoded beforehand
 
     def bare(self) -> Clients:
         """The sites, without their rows."""
@@ -111,12 +112,14 @@ def roster_of(there: Mapping[str, Facts]) -> Roster:
         ),
     )
     tested, shape = any(facts["tested"] for facts in told), tuple(told[0]["shape"])
+    features = tuple(told[0]["features"])
     if told[0]["labels"] is None:
-        return Roster(names, tuple(tuple(f["counts"]) for f in told), shape, None, tested)
+        counts = tuple(tuple(facts["counts"]) for facts in told)
+        return Roster(names, counts, shape, None, tested, features)
     labels = sorted({label for facts in told for label in facts["labels"]})
     tables = [dict(zip(facts["labels"], facts["counts"], strict=True)) for facts in told]
     counts = tuple(tuple(table.get(label, 0) for label in labels) for table in tables)
-    return Roster(names, counts, shape, labels, tested)
+    return Roster(names, counts, shape, labels, tested, features)
 
 
 def _odd_column(own: Sequence[Any], usual: Sequence[Any]) -> str:

@@ -1,6 +1,7 @@
 """How raw columns become features, once it is settled: what is saved with a model."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,6 +76,7 @@ class Preparation:
     encoding: str | None = None  # of CSV files that are not UTF-8, new ones too
     event: str | None = None  # the column of events beside the label
     exposure: str | None = None  # or that of exposures
+    complete: bool = False  # whether every row must have all values
 
     @property
     def features(self) -> list[str]:
@@ -85,9 +87,21 @@ class Preparation:
         """The features of each row of a table, (rows, features)."""
         frame = with_parts(source, frame, self.dates)
         tables.require(source, frame, [column.name for column in self.columns])
+        if self.complete:
+            self._check_complete(source, frame)
         return np.concatenate(
             [column.encode(source, frame[column.name]) for column in self.columns], axis=1
         )
+
+    def _check_complete(self, source: str, frame: "pl.DataFrame") -> None:
+        for column in self.columns:
+            gaps = tables.known(frame[column.name]).null_count()
+            if gaps:
+                raise DataError(
+                    f"{source}: column {column.name!r} must have a value in every row, as in "
+                    f"training; {gaps} of {frame.height} rows have none. Fill them in, or drop the "
+                    f"rows."
+                )
 
     def encode_labels(self, source: str, frame: "pl.DataFrame") -> np.ndarray:
         """Classes as 0, 1, ..., or the numbers of a regression, or pairs of numbers."""
@@ -122,3 +136,22 @@ class Preparation:
             )
         columns = [Column(**column) for column in values.pop("columns")]
         return cls(columns=columns, **values)
+
+
+def plain_encoding(
+    label: str, classes: list[Any] | None, features: Sequence[str], columns: Sequence[str] = ()
+) -> Preparation:
+    """How complete tables become features that are called so: numbers as they are, words one-hot.
+
+    The feature `column=word` was made of a word; `columns` names the columns where they are known.
+    """
+    made: dict[str, list[str] | None] = {}
+    for feature in features:
+        known = [name for name in columns if feature == name or feature.startswith(f"{name}=")]
+        name = max(known, key=len, default=feature.partition("=")[0])
+        if feature == name:
+            made[name] = None
+        else:
+            made[name] = [*(made.get(name) or []), feature[len(name) + 1 :]]
+    found = [Column(name, 0, words=words) for name, words in made.items()]
+    return Preparation(label, classes, found, [], complete=True)

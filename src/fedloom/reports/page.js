@@ -179,6 +179,25 @@
     }];
   }
 
+  function coefficients(data, choice) {
+    const panel = data.panels[Number(choice.method)], rows = panel.features.map((_, row) => row);
+    const name = (text) => safe(text.length > 32 ? `${text.slice(0, 31)}…` : text);
+    const texts = panel.features.map((text, i) => safe(text) + (panel.odds ? `<br>odds ratio ${short(panel.odds[i])}` : ""));
+    const mark = (own) => ({ mode: "markers", y: rows, text: texts, hovertemplate: "%{text}<br>%{x:.4g}<extra>%{fullData.name}</extra>", ...own });
+    const sites = panel.sites.map((site, i) => mark({
+      x: site.y, name: safe(site.name), marker: { color: colour(i + 1), symbol: SYMBOLS[(i + 1) % SYMBOLS.length], size: 7, opacity: 0.7 },
+    }));
+    const hub = mark({ x: panel.y, name: panel.sites.length ? "hub" : safe(panel.name), marker: { color: colour(0), size: 11 } });
+    return [[...sites, hub], {
+      height: 130 + 24 * rows.length, hovermode: "closest", showlegend: panel.sites.length > 0,
+      xaxis: { title: panel.of > rows.length ? `Coefficient; the ${rows.length} largest of ${panel.of}` : "Coefficient", zeroline: true, zerolinecolor: css("--soft"), zerolinewidth: 1.5 },
+      yaxis: { tickvals: rows, ticktext: panel.features.map(name), zeroline: false },
+    }];
+  }
+  coefficients.choices = (data) => [
+    { name: "method", label: "Method", options: data.panels.map((p, i) => [String(i), p.name]), many: true },
+  ];
+
   function sizes(data) {
     const traces = data.series.map((series, i) => ({
       type: "bar", name: safe(series.name), x: data.clients.map(safe), y: series.y, marker: { color: colour(i) },
@@ -190,7 +209,7 @@
     }];
   }
 
-  const KINDS = { curves, clients, holdings, weights, support, sizes };
+  const KINDS = { curves, clients, holdings, weights, support, coefficients, sizes };
 
   // ---- one picture on the page
 

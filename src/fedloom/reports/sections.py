@@ -12,6 +12,7 @@ import numpy as np
 from fedloom.directions import base
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
+from fedloom.reports.coefficients import coefficients
 from fedloom.reports.reading import Study
 
 Data = dict[str, Any]
@@ -230,6 +231,13 @@ SECTIONS = (
         "Which coefficients are kept",
         "A sparse model uses few coefficients. Strong colour: kept; pale: exactly zero.",
         _support,
+    ),
+    Section(
+        "coefficients",
+        "Coefficients",
+        "What each column adds to the score of a row: numbers for a change by one standard "
+        "deviation, words where they stand. An odds ratio is exp(coefficient).",
+        coefficients,
     ),
     Section(
         "sizes",

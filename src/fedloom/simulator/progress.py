@@ -1,7 +1,10 @@
 """A progress bar with rounds a second and the main metric."""
 
 import sys
+import time
 from typing import Any, Protocol
+
+LINES_SECONDS = 5.0  # between two lines in a file
 
 
 class Progress(Protocol):
@@ -64,6 +67,40 @@ class Bar:
     def close(self) -> None:
         """Leave the line as it is."""
         self._bar.stop()
+
+
+class Lines:
+    """A line now and then, for where nobody looks at a terminal."""
+
+    def __init__(self, title: str, done: int, total: int, metric: str):
+        self._title, self._total, self._metric = title, total, metric
+        self._value = ""
+        self._shown, self._when = done, float("-inf")
+        self._latest = (done, 0.0)
+
+    def advance(self, round: int, rate: float) -> None:
+        """Say where the run is, unless that was just said."""
+        self._latest = (round, rate)
+        if time.monotonic() - self._when >= LINES_SECONDS:
+            self._say()
+
+    def evaluated(self, row: dict[str, float]) -> None:
+        """Keep the main metric for the next line."""
+        if self._metric in row:
+            self._value = f", {self._metric} {row[self._metric]:.4g}"
+
+    def close(self) -> None:
+        """Say where it ended."""
+        self._say()
+
+    def _say(self) -> None:
+        round, rate = self._latest
+        if round != self._shown:
+            self._shown, self._when = round, time.monotonic()
+            text = (
+                f"{self._title}: round {round} of {self._total}{self._value}, {rate:.2g} rounds/s"
+            )
+            print(text, file=sys.stderr, flush=True)
 
 
 def progress_for(wish: bool | Progress | None, title: str, **about: Any) -> Progress:

@@ -90,8 +90,9 @@ def federate(
         "run": run,
         "federation": {name: value for name, value in federation.items() if value is not None},
     }
-    settings = parse(tables, Location("federate", "", admit=whatever_is_named))
-    check_sendable(settings)
+    place = Location("federate", "", admit=whatever_is_named)
+    check_sendable(tables, place)
+    settings = parse(tables, place)
     bar = progress_for(
         progress,
         type(algorithm).__name__,

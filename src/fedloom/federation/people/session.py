@@ -58,16 +58,13 @@ class Session:
         with contextlib.suppress(Exception):
             self._flare.abort_job(job)
 
-    def fetch(self, job: str, out: Path) -> Result:
-        """Bring the result of a job that is done into a folder."""
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(self._asked(self._flare.download_job_result, job, name))
-            outcome = next(folder.rglob(OUTCOME), None)
-            if outcome is None:
-                raise FederationError(
-                    f"job {job} left no result: it {self.state(job)}. Submit it with --resume."
-                )
+    def fetch(
+        self, job: str, out: Path, noted: Callable[[dict[str, Any]], None] = lambda told: None
+    ) -> Result:
+        """Bring the result of a job that is done into a folder; `noted` hears how it ended."""
+        with self._left_by(job) as outcome:
             told = read_json(outcome)
+            noted(told)
             if told["status"] != "done":
                 kind = DivergedError if told["kind"] == "DivergedError" else FederationError
                 raise kind(told["message"])
@@ -75,11 +72,33 @@ class Session:
             write_folder(out, lambda new: _copy(source, new))
         return load(out)
 
+    def outcome(self, job: str) -> dict[str, Any]:
+        """How a job has ended, by its own word."""
+        with self._left_by(job) as outcome:
+            return read_json(outcome)
+
+    @contextlib.contextmanager
+    def _left_by(self, job: str) -> Iterator[Path]:
+        """The file in which a job says how it ended, with its result beside it."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(self._asked(self._flare.download_job_result, job, name))
+            outcome = next(folder.rglob(OUTCOME), None)
+            if outcome is None:
+                raise FederationError(
+                    f"job {job} left no result: it {self.state(job)}. Submit it with --resume."
+                )
+            yield outcome
+
     def _asked(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         try:
             return function(*arguments, **options)
         except Exception as error:
             kind = type(error).__name__
+            if "not authorized" in str(error).lower():
+                raise FederationError(
+                    "the server says that this kit's role may not do that: a lead may submit runs "
+                    "and fetch them, a member may look on. Ask the coordinator for another kit."
+                ) from error
             raise FederationError(f"the server says {kind}: {error}. See its log.") from error
 
 

@@ -12,49 +12,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fedloom.checksums import read_json, write_json
 from fedloom.errors import FederationError
 from fedloom.experiments.settings import Settings
 from fedloom.federation.job import check_sendable, fingerprint, job_of, write_job
-from fedloom.federation.kits import Kit
+from fedloom.federation.kits import Kit, check_may_submit
+from fedloom.federation.people.bringing import bring
+from fedloom.federation.people.records import Record, last_run
 from fedloom.federation.people.session import ENDED, GOING, QUEUED, Session, connected
 from fedloom.federation.reaching import CannotWriteError
 from fedloom.measuring.result import Result
 from fedloom.simulator.progress import Progress, Silent
 
-RECORDS = "runs"  # folder of a person's kit: what was submitted
 MOST_JOBS = 20  # of one run; a site that dies again and again needs a person
 READMIT_SECONDS = 10.0  # how long after its loss a site must be heard of to be taken back
 PATIENCE_SECONDS = 120.0  # for a server that does not answer, and for sites to connect
 STARTING_SECONDS = 30.0  # for a server that is being started
 POLL_SECONDS = 1.0
-
-
-class Record:
-    """What a person's kit remembers of a run."""
-
-    def __init__(self, kit: Kit, run: str):
-        self.run = run
-        self.file = kit.path / RECORDS / f"{run}.json"
-        facts = read_json(self.file) if self.file.exists() else {}
-        self.sites: list[str] = facts.get("sites", [])
-        self.jobs: list[str] = facts.get("jobs", [])
-
-    def write(self) -> None:
-        """Keep it."""
-        facts = {"run": self.run, "sites": self.sites, "jobs": self.jobs}
-        write_json(self.file, facts)
-
-
-def last_run(kit: Kit, settings: Settings | None = None) -> Record:
-    """The latest run that was submitted with a kit, of these settings if any are given."""
-    mark = "" if settings is None else f"-{fingerprint(settings)}-"
-    files = [file for file in (kit.path / RECORDS).glob("*.json") if mark in file.name]
-    if not files:
-        raise FederationError(
-            f"{kit.path} has submitted no such run. Submit it without --resume first."
-        )
-    return Record(kit, max(files, key=lambda file: file.stat().st_mtime).stem)
 
 
 def follow(
@@ -67,13 +40,15 @@ def follow(
     say: Callable[[str], None] = lambda text: None,
 ) -> Result:
     """Submit a run, or go on with the last one of the same settings; bring its result home."""
-    check_sendable(settings)
+    check_sendable(settings.tables, settings.place)
+    check_may_submit(kit)
     if resume:
         record = last_run(kit, settings)
     else:
         stem = Path(settings.place.file).stem.replace(" ", "-")
         now = datetime.now()
         record = Record(kit, f"{stem}-{fingerprint(settings)}-{now:%Y%m%d-%H%M%S-%f}")
+    record.keep(settings)
     return _Watch(kit, settings, record, resume, bar or Silent(), say).to_the_end(out)
 
 
@@ -103,7 +78,7 @@ class _Watch:
                     self.heard = time.monotonic()
                     job = self._still_running(session) or self._submit(session)
                     if self._watch(session, job):
-                        return session.fetch(job, out)
+                        return bring(session, self.record, job, out)
                 self.say("the job has ended before its time; it is submitted again")
             except _Unreachable:
                 self._await_server()
@@ -141,6 +116,7 @@ class _Watch:
             id = session.submit(folder)
         self.record.jobs.append(id)
         self.record.write()
+        self.say(f"run {self.record.run} is submitted to {', '.join(self.record.sites)}")
         return id
 
     def _await_sites(self, session: Session, wanted: tuple[str, ...] | None) -> list[str]:
@@ -183,9 +159,9 @@ class _Watch:
             for text in status["notes"][-fresh:] if fresh > 0 else ():
                 self.say(text)
             noted = status["noted"]
-            self.bar.advance(status["round"], status["round"] / max(status["seconds"], 1e-9))
             if status["row"]:
                 self.bar.evaluated(status["row"])
+            self.bar.advance(status["round"], status["round"] / max(status["seconds"], 1e-9))
             if self._someone_is_back(session, status):
                 self.say("a site is connected again; the run is submitted anew to take it back")
                 session.abort(job)

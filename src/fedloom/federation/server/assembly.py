@@ -4,7 +4,7 @@ Whatever is wrong with one site costs that site only, as long as enough are left
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fedloom import version
@@ -15,7 +15,7 @@ from fedloom.federation.server.checkpoint import Checkpoint
 from fedloom.federation.server.claims import UnfitError
 from fedloom.federation.server.columns import ColumnsAtServer
 from fedloom.federation.server.rows import RowsAtServer
-from fedloom.federation.server.sites import SiteError, Sites, TooFewError
+from fedloom.federation.server.sites import SiteError, Sites, TooFewError, by_reason, listed
 
 Facts = dict[str, Any]
 
@@ -34,7 +34,8 @@ class Assembly:
         self.all = all
         self.sites = sites
         self.note = note
-        self.left_out: list[str] = []  # and why
+        self.left_out: dict[str, str] = {}  # who does not take part, and why
+        self.told: set[str] = set()  # of whom it was said
         self.noises: dict[str, tuple[float, float]] = {}  # noise and delta of sites that have some
 
     def gather(self, saved: Checkpoint | None, quorum: int | None) -> None:
@@ -63,6 +64,7 @@ class Assembly:
         self.all.complete(answers)
         if saved is None:
             self._check_enough()
+        self._tell()
 
     def _read_hello(self, text: str) -> Facts:
         return {**self.all.read_hello(text), "noise": claims.privacy(text)}
@@ -73,7 +75,8 @@ class Assembly:
         while True:
             self._check_enough()
             try:
-                return self.all.settle({name: there[name] for name in order if name in there})
+                self.all.settle({name: there[name] for name in order if name in there})
+                return self._tell()
             except UnfitError as error:
                 del there[error.site]
                 self._leave_out(error.site, SiteError("RefusedError", str(error)))
@@ -87,7 +90,7 @@ class Assembly:
         if len(self.sites.live) < self.sites.min_sites:
             raise FederationError(
                 f"{len(self.sites.live)} of {len(self.sites.calls)} sites take part, and the run "
-                f"needs {self.sites.min_sites}. {' '.join(self.left_out)}"
+                f"needs {self.sites.min_sites}. {' '.join(_absences(self.left_out))}"
             )
 
     def _heard(
@@ -108,8 +111,14 @@ class Assembly:
 
     def _leave_out(self, name: str, error: SiteError) -> None:
         self.sites.leave_out(name, error)
-        self.left_out.append(f"{name} does not take part: {error}")
-        self.note(self.left_out[-1])
+        self.left_out[name] = str(error)
+
+    def _tell(self) -> None:
+        """Note who is left out of a run that goes on; where it ends, its last word says so."""
+        fresh = {name: why for name, why in self.left_out.items() if name not in self.told}
+        for text in _absences(fresh):
+            self.note(text)
+        self.told |= fresh.keys()
 
     def _hello(self, name: str) -> tuple[str, Facts, bytes]:
         among = {"name": name, "sites": len(self.sites.calls)}  # the same whenever it is said
@@ -125,3 +134,11 @@ class Assembly:
         for verb, facts, body in (self._hello(name), self._introduction(name)):
             self.sites.calls[name](verb, json.dumps(facts), body, self.sites.timeout)
         self.note(f"{name} is back")
+
+
+def _absences(left_out: Mapping[str, str]) -> list[str]:
+    """Each reason once, with the sites that have it."""
+    return [
+        f"{listed(names)} {'do' if len(names) > 1 else 'does'} not take part: {why}"
+        for why, names in by_reason(left_out).items()
+    ]

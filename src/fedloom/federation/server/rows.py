@@ -12,6 +12,7 @@ from fedloom.errors import FederationError, FedloomError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.hub import Hub
 from fedloom.exchange.secure.hub import SecureHub
+from fedloom.experiments.explaining import makes_own
 from fedloom.experiments.settings import Settings
 from fedloom.federation import summed_metrics
 from fedloom.federation.roster import Roster, roster_of
@@ -23,6 +24,7 @@ from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.metrics.ready import needing_scores
 from fedloom.population import know
+from fedloom.preparation.encoding import plain_encoding
 from fedloom.problems.personal import Personal
 from fedloom.types import Tree
 
@@ -36,8 +38,16 @@ class RowsAtServer:
         self.settings = settings
         self.secure = settings.federation.secure_aggregation
         self.classes: dict[str, list[Any] | None] = {}  # that each site has told
-        self.about: Facts = {}  # what the result shall say of all this
         self.found: list[str] = []  # and what is told when it is found out
+
+    @property
+    def about(self) -> Facts:
+        """What the result shall say of all this: how new tables become rows."""
+        data, roster = self.settings.tables["data"], self.roster
+        plain = plain_encoding(
+            data["label"], roster.labels, roster.features, data.get("features", ())
+        )
+        return {"encoding": plain.as_dict()} if roster.features else {}
 
     def read_hello(self, text: str) -> Facts:
         """What a site says of itself; raises WireError where it makes no sense."""
@@ -172,7 +182,7 @@ class RowsAtServer:
 
     def close(self, hub: Hub, sites: Sites) -> list[str]:
         """Let every site keep a model that is its own; the hub's comes with the result."""
-        if not isinstance(self.settings.problem, Personal):
+        if not isinstance(self.settings.problem, Personal) and not makes_own(hub.algorithm):
             return []
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         answers = sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))

@@ -7,7 +7,7 @@ is asked in the background whether it lives, and is taken back when it does.
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -150,7 +150,8 @@ class Sites:
             if len(self.live) >= self.min_sites:
                 return
             if len(self.live) + len(self.lost) < self.min_sites:
-                said = "; ".join(f"{name}: {why}" for name, why in self.refused.items())
+                reasons = by_reason(self.refused).items()
+                said = "; ".join(f"{listed(names)}: {why}" for why, names in reasons)
                 raise FederationError(
                     f"the run needs {self.min_sites} sites, and some will not take part ({said}). "
                     f"Mend that, then go on with --resume."
@@ -183,6 +184,19 @@ class Sites:
             time.sleep(PAUSE_SECONDS)
         finally:
             self._asked.discard(name)
+
+
+def by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
+    """The sites that have each reason."""
+    found: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        found.setdefault(why, []).append(name)
+    return found
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as in a sentence."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def about_states(

@@ -56,6 +56,11 @@ class TablesAtServer(RowsAtServer):
         self.file = run / _FILE
         self.sites = sites
 
+    @property
+    def about(self) -> Facts:
+        """What the result shall say of all this: how tables were prepared."""
+        return {"preparation": self.preparation.as_dict()}
+
     def read_hello(self, text: str) -> Facts:
         """What a site says of its table."""
         return claims.of_table(text)
@@ -76,7 +81,9 @@ class TablesAtServer(RowsAtServer):
         summed = (to_host(hub.state), to_host(missing))
         preparation = fitting.fitted(agreed, *summed, reports, reading)
         self.preparation = dataclasses.replace(
-            preparation, bytes_up=hub.bytes_up, bytes_down=hub.bytes_down
+            preparation,
+            bytes_up=hub.bytes_up + sum(len(text.encode()) for text in proposals.values()),
+            bytes_down=hub.bytes_down + len(names) * len(json.dumps(as_facts(agreed)).encode()),
         )
         features = len(self.preparation.features)
         tested = any(report["test rows"] for report in reports)
@@ -150,9 +157,7 @@ class TablesAtServer(RowsAtServer):
     def restore(self, known: Facts) -> None:
         """Who took part, after a restart, and how tables were prepared."""
         super().restore(known)
-        facts = read_json(self.file)
-        self.preparation = Preparation.from_dict(facts)
-        self.about = {"preparation": facts}
+        self.preparation = Preparation.from_dict(read_json(self.file))
 
     def introduction(self) -> tuple[Facts, bytes]:
         """What each site hears: who the others are, and the preparation."""
@@ -169,9 +174,7 @@ class TablesAtServer(RowsAtServer):
         for report in self.preparation.sites:
             if told.get(report["site"], {}).get("unknown"):
                 report[fitting.UNKNOWN] = told[report["site"]]["unknown"]
-        facts = self.preparation.as_dict()
-        write_json(self.file, facts)
-        self.about = {"preparation": facts}
+        write_json(self.file, self.preparation.as_dict())
 
 
 def _agreed(proposals: Mapping[str, str], reading: Reading) -> AgreedColumns:

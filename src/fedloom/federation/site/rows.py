@@ -14,7 +14,7 @@ from fedloom.data.dataset import Dataset
 from fedloom.data.dates import raw_name
 from fedloom.data.dialects import Dialect
 from fedloom.data.frames import read_frame
-from fedloom.deploy.deployed import taken_at
+from fedloom.deploy.taking import taken_at
 from fedloom.errors import RefusedError
 from fedloom.exchange import wire
 from fedloom.exchange.shapes import one_with_rows
@@ -27,6 +27,7 @@ from fedloom.federation.site.scores import OwnScores
 from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import Fed, Federation, Group
+from fedloom.preparation.encoding import Preparation, plain_encoding
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
 from fedloom.rounds.mapping import Plan
@@ -115,7 +116,7 @@ class RowsAtSite:
         if tested and test is None:
             test = Rows(train.x[:0], train.y[:0])  # metrics are of test rows, at all sites or none
         self.features = bare.train.x.shape[1:]
-        self.labels = () if bare.labels is None else tuple(map(str, bare.labels))
+        self.labels = bare.labels
         run = self.settings.run.options()
         place = (self.settings.problem, bare, id, train, test)
         return one_with_rows(*place, run["batch_size"], run["precision"])
@@ -135,7 +136,7 @@ class RowsAtSite:
             name: float(value[0]) if rows >= self.least or name == "value" else None
             for name, value in raw.items()
         }
-        scores = own.by_class(len(self.labels), self.least)
+        scores = own.by_class(0 if self.labels is None else len(self.labels), self.least)
         counts = [len(part) for part in scores]
         told = {**values, **own.means(self.least), "scored": counts}
         return told, wire.encode(scores) if scores else b""
@@ -150,8 +151,15 @@ class RowsAtSite:
             state,
             self.features,
             self.labels,
+            self.encoding(),
         )
         own.save(self.kept / f"{run}.safetensors")
+
+    def encoding(self) -> Preparation:
+        """How new tables become rows as this site's did."""
+        names = None if self.labels is None else self.labels.tolist()
+        listed = tuple(self.train.columns)
+        return plain_encoding(self.options["label"], names, self.train.features, listed)
 
 
 def _handed(site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Array, Tree]:

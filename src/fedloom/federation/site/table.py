@@ -40,6 +40,7 @@ class TableAtSite(RowsAtSite):
     """A site's own table, in a run."""
 
     counting: Site  # answers while counts and sums are taken
+    preparation: Preparation  # once all have agreed
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
         bounded = policy.clip is not None or policy.epsilon is not None
@@ -106,7 +107,7 @@ class TableAtSite(RowsAtSite):
         """Encode the own rows as has been agreed, and take a place among the sites."""
         roster = Roster(**facts)
         bare = roster.bare()
-        preparation = Preparation.from_dict(json.loads(body))
+        self.preparation = preparation = Preparation.from_dict(json.loads(body))
         words = {column.name: column.words for column in preparation.columns}
         said = (preparation.label, preparation.classes, words, preparation.left_out)
         self._checked(AgreedColumns(*said))
@@ -120,6 +121,10 @@ class TableAtSite(RowsAtSite):
         unknown = {name: small_counts.at_least(n, self.least) for name, n in strange.items()}
         group = self._group(bare, id, train, test, roster.tested)
         return bare, group, {"unknown": unknown}
+
+    def encoding(self) -> Preparation:
+        """How new tables become rows as all sites' did."""
+        return self.preparation
 
     def _checked(self, agreed: AgreedColumns) -> AgreedColumns:
         """What the hub made of the proposals must be about what this site has proposed."""

@@ -1,0 +1,40 @@
+"""`fedloom coefficients RUN`: a linear model in the words of the tables."""
+
+import argparse
+from pathlib import Path
+
+from fedloom.cli.output import show_table
+from fedloom.errors import DataError
+from fedloom.experiments.explaining import coefficients_of
+from fedloom.files import write_file
+
+_SHOWN = 40  # rows; a file has all
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or a model")
+    parser.add_argument("--site", metavar="SITE", help="of the model of this site's own")
+    parser.add_argument(
+        "--local",
+        action="store_true",
+        help="beside them, those of a model that each site's rows alone give; needs the data",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE.csv", help="write all of them")
+    parser.set_defaults(handle=_handle)
+
+
+def _handle(arguments: argparse.Namespace) -> int:
+    out: Path | None = arguments.out
+    if out is not None and out.suffix != ".csv":
+        raise DataError(f"{out}: --out must end in .csv. Change the suffix.")
+    table = coefficients_of(arguments.run, site=arguments.site, local=arguments.local)
+    if out is not None:
+        write_file(out, table.write_csv, shared=True)
+        print(f"{table.height} coefficients in {out}")
+        return 0
+    largest = table.sort(table["coefficient"].abs(), descending=True)
+    show_table(largest.head(_SHOWN).to_dicts(), title="Coefficients, the largest first")
+    if table.height > _SHOWN:
+        print(f"and {table.height - _SHOWN} more; --out FILE.csv writes all")
+    return 0

@@ -1,0 +1,142 @@
+"""From the result of a run to models on their own: the hub's, and those of clients."""
+
+from collections.abc import Collection
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.data.clients import Clients
+from fedloom.deploy.deployed import Deployed
+from fedloom.deploy.networks import network_of
+from fedloom.errors import DataError
+from fedloom.exchange import wire
+from fedloom.measuring.result import Result
+from fedloom.oracles import AnyOracle
+from fedloom.parameters import Rule, check
+from fedloom.population import assemble
+from fedloom.preparation import Preparation
+from fedloom.problems.base import Problem
+from fedloom.protocol import Algorithm
+from fedloom.rounds import keys, program
+from fedloom.rounds.mapping import Plan
+from fedloom.types import Array, Tree
+
+
+def take(
+    algorithm: Algorithm,
+    problem: Problem,
+    clients: Clients,
+    result: Result,
+    client: int | None = None,
+) -> Deployed:
+    """The hub's model after a run, or the one that a client would use.
+
+    Args:
+        algorithm: The method that was run.
+        problem: The problem: linear, or with a network.
+        clients: The clients of the run.
+        result: What came of it, fresh or loaded.
+        client: Which client, from 0; None: the hub's model.
+    """
+    if client is None:
+        features = clients.train.x.shape[1:]
+        return hub_model(problem, result.model, features, clients.labels, clients.preparation)
+    there = Rule(lambda v: type(v) is int and 0 <= v < len(clients), "the number of a client", 0)
+    check("take", "client", client, there)
+    return _taken(algorithm, problem, clients, result, [client])[client]
+
+
+def take_all(
+    algorithm: Algorithm, problem: Problem, clients: Clients, result: Result
+) -> list[Deployed]:
+    """The models that all clients would use after a run, in the order of the clients.
+
+    Args:
+        algorithm: The method that was run.
+        problem: The problem: linear, or with a network.
+        clients: The clients of the run.
+        result: What came of it, fresh or loaded.
+    """
+    everyone = range(len(clients))
+    taken = _taken(algorithm, problem, clients, result, everyone)
+    return [taken[client] for client in everyone]
+
+
+def hub_model(
+    problem: Problem,
+    model: Tree,
+    features: tuple[int, ...],
+    labels: Any,
+    preparation: Preparation | None = None,
+) -> Deployed:
+    """A problem's model on its own.
+
+    Args:
+        problem: The problem: linear, or with a network.
+        model: Its arrays, as in `Result.model`.
+        features: The shape of one row.
+        labels: What the classes are called; None: a regression.
+        preparation: How tables become rows, where they were tables.
+    """
+    if problem.kind == "vertical":
+        raise DataError(
+            "a vertical model lies with its parties, a share with each. Use fl.save_shares and "
+            "fl.joint_predict."
+        )
+    wide = str(jax.tree.leaves(model)[0].dtype) == "float64"
+    with jax.enable_x64(wide):
+        network, arrays = network_of(problem, model)
+        arrays = jax.tree.map(np.asarray, arrays)
+    names = () if labels is None else tuple(map(str, labels))
+    return Deployed(network, arrays, tuple(features), names, problem.link, preparation)
+
+
+def _taken(
+    algorithm: Algorithm,
+    problem: Problem,
+    clients: Clients,
+    result: Result,
+    wanted: Collection[int],
+) -> dict[int, Deployed]:
+    precision = str(jax.tree.leaves(result.model)[0].dtype)
+    taken = {}
+    with jax.enable_x64(precision == "float64"):
+        federation = assemble(problem, clients, None, precision)
+        root, plan = keys.root(0), Plan(None, None)
+        like = jax.eval_shape(lambda: program.opening(algorithm, federation, root, plan)[:2])
+        kept = (result.state.hub, tuple(result.state.clients))
+        hub, states = wire.from_named(wire.named(kept), like)
+        vector = algorithm.model(hub, federation.fed)
+        for group, state in zip(federation.groups, states, strict=True):
+            members = range(len(clients)) if group.members is None else group.members
+            for place, client in enumerate(members):
+                if client not in wanted:
+                    continue
+                own = jax.tree.map(lambda leaf: jnp.asarray(leaf[place]), state)  # noqa: B023
+                taken[client] = taken_at(
+                    algorithm,
+                    group.objective(place),
+                    vector,
+                    own,
+                    clients.train.x.shape[1:],
+                    clients.labels,
+                    clients.preparation,
+                )
+    return taken
+
+
+def taken_at(
+    algorithm: Algorithm,
+    f: AnyOracle,
+    model: Array,
+    state: Tree,
+    features: tuple[int, ...],
+    labels: Any,
+    preparation: Preparation | None = None,
+) -> Deployed:
+    """What a client makes of the hub's model and its own state."""
+    seen = f.own if algorithm.own_models else f
+    arrays = seen.layout.unravel(algorithm.deployed(model, state, f))
+    return hub_model(seen.problem, arrays, features, labels, preparation)

@@ -1,0 +1,100 @@
+"""The coefficients of a linear model, kept with its result, and those of sites beside them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedloom.algorithms.wrappers.base import innermost
+from fedloom.data.clients import Clients
+from fedloom.deploy import coefficients, hub_model, take, take_all
+from fedloom.deploy.deployed import Deployed
+from fedloom.deploy.linear import is_linear, rows
+from fedloom.errors import DataError, FedloomError
+from fedloom.experiments.taking import (
+    clients_of,
+    opened,
+    preparation_of,
+    problem_of,
+    taken,
+)
+from fedloom.measuring.reference import reference
+from fedloom.measuring.result import Result
+from fedloom.problems import Problem
+from fedloom.protocol import Algorithm
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NOTED = "coefficients"  # of `Result.about`
+_CLOSE = 1e-8  # to which models of single sites are solved
+
+
+def coefficients_of(
+    model: Result | Deployed | str | Path, *, site: str | None = None, local: bool = False
+) -> "pl.DataFrame":
+    """The coefficients of a run's linear model, as `fl.deploy.coefficients` has them.
+
+    Args:
+        model: A result, the folder of a run, or the file of a model.
+        site: The site whose own model is meant; None: the hub's, with those of sites beside it
+            where the method makes some.
+        local: Whether to put beside them a model of each site's rows alone.
+    """
+    import polars as pl
+
+    found, where = opened(model)
+    if isinstance(found, Result) and site is None and not local and found.about.get(NOTED):
+        return pl.DataFrame(found.about[NOTED], infer_schema_length=None)
+    own = taken(model, site=site)
+    if not local:
+        return coefficients(own)
+    if isinstance(found, Deployed):
+        raise DataError(f"{where} is a model without data. Give the folder of its run for --local.")
+    return coefficients(own, _fitted_alone(problem_of(found, where), clients_of(found, where)))
+
+
+def noted(
+    algorithm: Algorithm, problem: Problem, clients: Clients, result: Result
+) -> list[dict[str, Any]]:
+    """The coefficients that a result keeps; none where the model is no linear one of tables."""
+    if clients.preparation is None:
+        return []
+    hub = take(algorithm, problem, clients, result)
+    if not is_linear(hub):
+        return []
+    sites: dict[str, Deployed] = {}
+    if makes_own(algorithm):
+        own = take_all(algorithm, problem, clients, result)
+        sites = dict(zip(clients.names, own, strict=True))
+    return rows(hub, sites) if all(map(is_linear, sites.values())) else []
+
+
+def of_the_hub(result: Result) -> list[dict[str, Any]]:
+    """The coefficients of a result that came from elsewhere; none where it has no linear model."""
+    if preparation_of(result) is None:
+        return []
+    hub = taken(result)
+    return rows(hub, {}) if is_linear(hub) else []
+
+
+def makes_own(algorithm: Algorithm) -> bool:
+    """Whether clients use other models than the hub's."""
+    return type(innermost(algorithm)).deployed is not Algorithm.deployed
+
+
+def _fitted_alone(problem: Problem, clients: Clients) -> dict[str, Deployed]:
+    """The solution of the problem on each site's rows alone."""
+    fits = {}
+    for i, name in enumerate(clients.names):
+        own = clients.of(i)
+        alone = Clients(own, clients.sizes[i : i + 1], (name,), clients.labels)
+        try:
+            found = reference(problem, alone, tolerance=_CLOSE)
+        except FedloomError as error:
+            raise DataError(
+                f"{name}: its rows alone give no model: {error} Its rows may be too few, or leave "
+                f"no doubt about their classes."
+            ) from error
+        fits[name] = hub_model(
+            problem, found.model, own.x.shape[1:], clients.labels, clients.preparation
+        )
+    return fits

@@ -1,0 +1,122 @@
+"""Models on their own, from the folders that runs leave."""
+
+from pathlib import Path
+from typing import Any
+
+from fedloom.data.clients import Clients
+from fedloom.deploy import hub_model, take
+from fedloom.deploy.deployed import Deployed
+from fedloom.errors import DataError, FedloomError
+from fedloom.experiments import building, settings
+from fedloom.experiments.locations import Location, whatever_is_named
+from fedloom.experiments.settings import CODE, Settings
+from fedloom.hints import closest
+from fedloom.loading import load
+from fedloom.measuring.result import Result
+from fedloom.preparation import Preparation
+from fedloom.problems import Problem
+
+VERTICAL = "alignment"  # of `Result.about`: how parties with columns were brought together
+
+
+def taken(
+    model: Result | Deployed | str | Path,
+    *,
+    site: str | None = None,
+    problem: Problem | None = None,
+) -> Deployed:
+    """The hub's model of a run, or the one that a site would use.
+
+    The model of a site needs the run's data, as some methods make it from the site's own rows.
+
+    Args:
+        model: A result, the folder of a run, or the file of a packed model.
+        site: The site's name; None: the hub's model.
+        problem: The problem that was solved; by default that of the run's settings.
+    """
+    found, where = opened(model)
+    if isinstance(found, Deployed):
+        if site is not None:
+            raise DataError(f"{where} is a single model. Give the folder of its run, or no site.")
+        return found
+    if VERTICAL in found.about:
+        raise DataError(
+            f"{where} is of a vertical run, whose shares lie with their parties. "
+            f"Use fl.joint_predict with the shares that save_shares wrote."
+        )
+    if site is not None:
+        return _of_site(found, where, site)
+    problem = problem or problem_of(found, where)
+    preparation = preparation_of(found)
+    if preparation is not None:
+        shape = (len(preparation.features),)
+        return hub_model(problem, found.model, shape, preparation.classes, preparation)
+    clients = clients_of(found, where)
+    return hub_model(problem, found.model, clients.train.x.shape[1:], clients.labels)
+
+
+def opened(model: Result | Deployed | str | Path) -> tuple[Result | Deployed, str]:
+    """What is meant, read where it is a path, and what messages call it."""
+    return (load(model), str(model)) if isinstance(model, str | Path) else (model, "the result")
+
+
+def preparation_of(result: Result) -> Preparation | None:
+    """How tables become the rows of a run; None where its data were no tables of sites."""
+    saved = result.about.get("preparation") or result.about.get("encoding")
+    return None if saved is None else Preparation.from_dict(saved)
+
+
+def problem_of(result: Result, where: str) -> Problem:
+    """The problem of a run's settings."""
+    place = Location(where, "", ("settings", "problem"), whatever_is_named)
+    return building.problem(_tables(result, where)["problem"], place)
+
+
+def clients_of(result: Result, where: str) -> Clients:
+    """The data of a run, read and divided anew as its settings say."""
+    clients: Any = _settings(result, where).clients()
+    names = tuple(result.client_names)
+    if tuple(clients.names) != names:
+        raise DataError(
+            f"{where} was run on the sites {', '.join(names)}; its data are now of "
+            f"{', '.join(clients.names)}. Put the files back, or give no site."
+        )
+    return clients
+
+
+def _of_site(result: Result, where: str, site: str) -> Deployed:
+    names = list(result.client_names)
+    if site not in names:
+        raise DataError(f"{where} has no site {site!r}. {closest(site, names)}")
+    if result.about.get("engine") == "federation":
+        raise DataError(
+            f"{where} is of a federation, whose sites keep their models: each has its own in its "
+            f"kit, models/{result.about.get('run', 'RUN')}.safetensors. Give that file."
+        )
+    chosen = _settings(result, where)
+    methods = {repr(method): method for method in chosen.algorithms.values()}
+    method = methods.get(result.about["algorithm"])
+    if method is None:
+        raise DataError(
+            f"{where} was run with {result.about['algorithm']}, which its settings do not have. "
+            f"Use fl.deploy.take."
+        )
+    return take(method, chosen.problem, clients_of(result, where), result, names.index(site))
+
+
+def _settings(result: Result, where: str) -> Settings:
+    tables = {name: table for name, table in _tables(result, where).items() if name != CODE}
+    try:
+        return settings.parse(tables, Location(where, "", admit=whatever_is_named))
+    except FedloomError as error:
+        raise DataError(f"{where}: its settings cannot be used here: {error}") from error
+
+
+def _tables(result: Result, where: str) -> dict[str, Any]:
+    tables = result.about.get("settings")
+    if tables is None:
+        raise DataError(
+            f"{where} does not say which problem was solved: it has no settings. "
+            f"In Python, pass problem=..."
+        )
+    return tables

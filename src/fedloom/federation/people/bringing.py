@@ -1,0 +1,39 @@
+"""The folder of a run that comes home: whole, as `fedloom run` would have left it."""
+
+import contextlib
+from pathlib import Path
+
+from fedloom.checksums import write_json
+from fedloom.errors import DataError
+from fedloom.experiments.explaining import NOTED, of_the_hub
+from fedloom.experiments.folder import RunFolder
+from fedloom.federation.people.records import Record
+from fedloom.federation.people.session import Session
+from fedloom.measuring.result import Result
+from fedloom.reports import page
+
+REPORT = "report.html"
+
+
+def bring(session: Session, record: Record, job: str, out: Path) -> Result:
+    """Fetch what a job has left, and put settings, coefficients and a report beside it."""
+    result = session.fetch(job, out, lambda told: record.end(job, told))
+    return whole(result, record, out)
+
+
+def whole(result: Result, record: Record, out: Path) -> Result:
+    """Make a fetched folder whole; one of a run without known settings stays as it is."""
+    if record.settings is None:
+        return result
+    folder = RunFolder(out, {"settings": record.settings})
+    if record.text:
+        folder.write_settings(record.text, record.settings)
+    else:  # it came from Python
+        write_json(out / "settings.json", record.settings, shared=True)
+    result.about["settings"] = record.settings
+    if table := of_the_hub(result):
+        result.about[NOTED] = table
+    folder.finish(result)
+    with contextlib.suppress(DataError):  # where the extra `report` is not installed
+        page.report([out], out / REPORT)
+    return result
