@@ -13,21 +13,21 @@ import numpy as np
 
 from fedloom.layout import Layout
 from fedloom.oracles import SmoothOracle
-from fedloom.rows import Batch, Share
+from fedloom.rows import Batch, ClientRows
 from fedloom.types import Array, Scalar, Tree
 
 
 class Oracle:
     """What all oracles share: the rows and their batches, the model's size, and g."""
 
-    def __init__(self, problem: Any, layout: Layout, share: Share, batch_size: int | None):
+    def __init__(self, problem: Any, layout: Layout, held: ClientRows, batch_size: int | None):
         self.problem = problem
         self.layout = layout
-        self.share = share
+        self.held = held
         self.batch_size = batch_size
         # Made here so that it stays outside of a method's local loop; where no oracle needs it,
         # the compiler drops it.
-        self._everything = share.everything()
+        self._everything = held.everything()
 
     def zeros(self) -> Array:
         """The zero vector of the model's size."""
@@ -40,21 +40,21 @@ class Oracle:
     @property
     def size(self) -> Array:
         """How many rows the client has."""
-        return self.share.size
+        return self.held.size
 
     @property
     def batches(self) -> Array | int:
         """How many batches make one pass over the client's rows."""
         if self.batch_size is None:
             return 1
-        if self.share.shortest == self.share.longest:
-            return -(-self.share.longest // self.batch_size)
+        if self.held.shortest == self.held.longest:
+            return -(-self.held.longest // self.batch_size)
         return -(-self.size // np.int32(self.batch_size))
 
     def _batch(self, key: Array) -> Batch:
         if self.batch_size is None:
             return self._everything
-        return self.share.draw(key, self.batch_size)
+        return self.held.draw(key, self.batch_size)
 
 
 class Objective(Oracle):

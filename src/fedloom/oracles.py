@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from fedloom.layout import Layout
 from fedloom.operators.blocks import Block
 from fedloom.operators.quantisers import Quantiser
-from fedloom.rows import Batch, Share, Spec
+from fedloom.rows import Batch, ClientRows, Spec
 from fedloom.types import Array, Held, Scalar
 
 __all__ = ["AnyFed", "AnyOracle", "ClassifierOracle", "ClientOracle", "FedView", "PartyOracle"]
@@ -80,7 +80,7 @@ class RowOracle(ClientOracle, Protocol):
     """What the oracles of a client with rows of its own have."""
 
     @property
-    def share(self) -> Share:
+    def held(self) -> ClientRows:
         """The client's rows."""
 
     @property

@@ -92,7 +92,7 @@ class Group:
 
     def objective(self, index: Array | int) -> AnyOracle:
         """The oracles of one client of the group."""
-        return self.problem.objective(self.layout, self.train.share(index), self.batch_size)
+        return self.problem.objective(self.layout, self.train.client(index), self.batch_size)
 
 
 @pytree

@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 
 
 @pytree
-class Share:
+class ClientRows:
     """One client's part of flat arrays."""
 
     rows: Rows  # the rows of all clients, one client after the other
@@ -88,10 +88,10 @@ class Store:
     shortest: int = static()
     longest: int = static()
 
-    def share(self, index: Array | int) -> Share:
+    def client(self, index: Array | int) -> ClientRows:
         """What belongs to one client of the group."""
         domain = Domain(*(jnp.asarray(entry)[index] for entry in self.domains))
-        return Share(
+        return ClientRows(
             self.rows, jnp.asarray(self.offsets)[index], domain, self.shortest, self.longest
         )
 

@@ -89,7 +89,7 @@ def _measure_model(
             if algorithm.own_models:
                 layout, problem = f.own.layout, f.own.problem
             arrays = layout.unravel(deployed)
-            batch = store.share(index).everything()
+            batch = store.client(index).everything()
             out: dict[str, Held] = {
                 name: batch.mean(metric.function(arrays, batch.rows).astype(deployed.dtype))
                 for name, metric in wanted.at(problem).items()

@@ -8,17 +8,17 @@ from fedloom.layout import Layout
 from fedloom.parameters import parametrised
 from fedloom.problems.base import Problem
 from fedloom.problems.regularisers import Regulariser, Zero
-from fedloom.rows import Batch, Share, Spec
+from fedloom.rows import Batch, ClientRows, Spec
 from fedloom.types import Array
 
 
 class TableRows:
     """The rows of one client, in the place of an objective."""
 
-    def __init__(self, layout: Layout, share: Share):
+    def __init__(self, layout: Layout, held: ClientRows):
         self.layout = layout
-        self.size = share.size
-        batch: Batch = share.everything()
+        self.size = held.size
+        batch: Batch = held.everything()
         self.x, self.y = batch.rows
         counts = batch.counts
         self.counts = jnp.ones(self.x.shape[0], bool) if counts is None else counts
@@ -36,6 +36,6 @@ class TableProblem(Problem):
         """There is no model; a run needs one number to carry."""
         return jnp.zeros(1)
 
-    def objective(self, layout: Layout, share: Share, batch_size: int | None) -> Any:
+    def objective(self, layout: Layout, held: ClientRows, batch_size: int | None) -> Any:
         """The rows themselves."""
-        return TableRows(layout, share)
+        return TableRows(layout, held)

@@ -14,7 +14,7 @@ from fedloom.layout import Layout, layout_of
 from fedloom.objective import Objective, Oracle
 from fedloom.parameters import at_least_zero, instance_of, one_of, param
 from fedloom.problems.regularisers import Regulariser, Zero
-from fedloom.rows import Rows, Share, Spec
+from fedloom.rows import ClientRows, Rows, Spec
 from fedloom.types import Array, Held, Tree
 
 
@@ -106,9 +106,9 @@ class Problem:
         """
         return [(self, None)]
 
-    def objective(self, layout: Layout, share: Share, batch_size: int | None) -> Oracle:
-        """The oracles of a client that holds this share of the rows."""
-        return Objective(self, layout, share, batch_size)
+    def objective(self, layout: Layout, held: ClientRows, batch_size: int | None) -> Oracle:
+        """The oracles of a client that holds these rows."""
+        return Objective(self, layout, held, batch_size)
 
 
 def l2_param() -> Any:

@@ -27,7 +27,7 @@ from fedloom.parameters import parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.scoring import fresh, model_param, scored
-from fedloom.rows import Batch, Rows, Share, Spec
+from fedloom.rows import Batch, ClientRows, Rows, Spec
 from fedloom.types import Array, Held, Tree
 
 
@@ -103,19 +103,19 @@ class Cox(Problem):
             )
         return fresh(self.model, False, key, spec, 0)
 
-    def objective(self, layout: Layout, share: Share, batch_size: int | None) -> RiskSets:
+    def objective(self, layout: Layout, held: ClientRows, batch_size: int | None) -> RiskSets:
         """The oracles of a client, over all of its rows."""
         if batch_size is not None:
             raise ParameterError(
                 f"Cox compares each row with all others of its client, so batch_size must be none; "
                 f"got {batch_size}. Pass batch_size=None, or batch_size = 'full' in [run]."
             )
-        if share.rows.y.ndim != 2 or share.rows.y.shape[1] != 2:
+        if held.rows.y.ndim != 2 or held.rows.y.shape[1] != 2:
             raise DataError(
                 f"Cox needs labels of shape (rows, 2), a time and an event; got "
-                f"{share.rows.y.shape}. Name the column of events with event in [data]."
+                f"{held.rows.y.shape}. Name the column of events with event in [data]."
             )
-        return RiskSets(self, layout, share, None)
+        return RiskSets(self, layout, held, None)
 
     def losses(self, model: Tree, rows: Rows) -> Array:
         """There is no loss of a single row."""

@@ -22,7 +22,7 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, 
 from fedloom.problems.linear import cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.supervised import Supervised
-from fedloom.rows import Batch, Rows, Share, Spec
+from fedloom.rows import Batch, ClientRows, Rows, Spec
 from fedloom.types import Array, Held, Scalar, Tree
 
 
@@ -50,8 +50,10 @@ class Classifier(Objective):
     are log-probabilities, row by row.
     """
 
-    def __init__(self, problem: Any, spec: Spec, layout: Layout, share: Share, batch: int | None):
-        super().__init__(problem, layout, share, batch)
+    def __init__(
+        self, problem: Any, spec: Spec, layout: Layout, held: ClientRows, batch: int | None
+    ):
+        super().__init__(problem, layout, held, batch)
         self.spec = spec
 
     def init(self, key: Array) -> Array:
@@ -103,11 +105,11 @@ def divergence(teacher: Array, student: Array) -> Array:
 class PersonalObjective(Classifier):
     """The common model's oracles, and beside them those of the client's own model."""
 
-    def __init__(self, variant: "Variant", layout: Layout, share: Share, batch: int | None):
+    def __init__(self, variant: "Variant", layout: Layout, held: ClientRows, batch: int | None):
         spec = variant.spec._replace(dtype=layout.dtype)
-        super().__init__(variant.common, spec, layout, share, batch)
+        super().__init__(variant.common, spec, layout, held, batch)
         own = layout_of(lambda: variant.own.init(jax.random.key(0), spec))
-        self.own = Classifier(variant.own, spec, own, share, batch)
+        self.own = Classifier(variant.own, spec, own, held, batch)
         self.bits = variant.bits
         self.keep = variant.keep
 
@@ -168,9 +170,11 @@ class Variant(_Classification):
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
 
-    def objective(self, layout: Layout, share: Share, batch_size: int | None) -> PersonalObjective:
+    def objective(
+        self, layout: Layout, held: ClientRows, batch_size: int | None
+    ) -> PersonalObjective:
         """The oracles of both models."""
-        return PersonalObjective(self, layout, share, batch_size)
+        return PersonalObjective(self, layout, held, batch_size)
 
 
 @parametrised

@@ -20,7 +20,7 @@ from fedloom.layout import Layout, layout_of
 from fedloom.parameters import anything, at_least_zero, param, parametrised, positive
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.regularisers import Regulariser
-from fedloom.rows import Rows, Share, Spec
+from fedloom.rows import ClientRows, Rows, Spec
 from fedloom.saddle_objective import SaddleObjective
 from fedloom.types import Array, Held, Scalar, Tree
 
@@ -53,9 +53,11 @@ class SaddleProblem(Problem):
         dual = layout_of(lambda: self.init_dual(jax.random.key(0), spec))
         return super().layout(spec)._replace(dual=dual)
 
-    def objective(self, layout: Layout, share: Share, batch_size: int | None) -> SaddleObjective:
-        """The oracles of a client that holds this share of the rows."""
-        return SaddleObjective(self, layout, share, batch_size)
+    def objective(
+        self, layout: Layout, held: ClientRows, batch_size: int | None
+    ) -> SaddleObjective:
+        """The oracles of a client that holds these rows."""
+        return SaddleObjective(self, layout, held, batch_size)
 
 
 def weak_convexity_param() -> Any:

@@ -55,11 +55,11 @@ class SAGA(Solver):
 
     def solve(self, r: Resolvent, start: PrimalDual, key: Array) -> Solved:
         """A pass is as many steps as there are batches."""
-        share, moduli = r.f.share, PrimalDual(r.convexity, r.concavity)
-        count = share.longest if r.f.batch_size is None else min(r.f.batch_size, share.longest)
-        taken = jnp.arange(count) < share.size  # a client may have fewer rows than a batch
-        batch = jnp.minimum(count, share.size)
-        rows = jnp.arange(share.longest)
+        held, moduli = r.f.held, PrimalDual(r.convexity, r.concavity)
+        count = held.longest if r.f.batch_size is None else min(r.f.batch_size, held.longest)
+        taken = jnp.arange(count) < held.size  # a client may have fewer rows than a batch
+        batch = jnp.minimum(count, held.size)
+        rows = jnp.arange(held.longest)
         sigma = self._sigma(r, start, moduli, batch) if self.sigma is None else self.sigma
 
         def operators(v: PrimalDual, places: Array) -> PrimalDual:
@@ -68,7 +68,7 @@ class SAGA(Solver):
 
         def step(memory: _Memory, key: Array) -> _Memory:
             v, table, mean = memory
-            places = draws.distinct(key, share.domain, count)
+            places = draws.distinct(key, held.domain, count)
             fresh = operators(v, places)
             change = jax.tree.map(
                 lambda h, g: jnp.where(taken[:, None], h - g[places], 0), fresh, table
@@ -77,14 +77,14 @@ class SAGA(Solver):
             v = jax.tree.map(
                 lambda p, d, m: (p - sigma / m * d) / (1 + sigma), v, direction, moduli
             )
-            mean = jax.tree.map(lambda g, c: g + c.sum(0) / share.size, mean, change)
-            slots = jnp.where(taken, places, share.longest)  # beyond the table: dropped
+            mean = jax.tree.map(lambda g, c: g + c.sum(0) / held.size, mean, change)
+            slots = jnp.where(taken, places, held.longest)  # beyond the table: dropped
             table = jax.tree.map(lambda g, h: g.at[slots].set(h, mode="drop"), table, fresh)
             return _Memory(v, table, mean)
 
-        table = operators(start, jnp.minimum(rows, share.size - 1))
-        within = (rows < share.size)[:, None]
-        mean = jax.tree.map(lambda g: jnp.where(within, g, 0).sum(0) / share.size, table)
+        table = operators(start, jnp.minimum(rows, held.size - 1))
+        within = (rows < held.size)[:, None]
+        mean = jax.tree.map(lambda g: jnp.where(within, g, 0).sum(0) / held.size, table)
         return by_epochs(
             r, _Memory(start, table, mean), start, key,
             epoch=lambda memory, key: repeat(step, memory, key, r.f.batches),
@@ -92,7 +92,7 @@ class SAGA(Solver):
         )  # fmt: skip
 
     def _sigma(self, r: Resolvent, start: PrimalDual, moduli: PrimalDual, batch: Array) -> Array:
-        size, share = start.x.size, r.f.share
+        size, held = start.x.size, r.f.held
         scale = jnp.concatenate(
             jax.tree.map(lambda p, m: jnp.full(p.shape, 1 / jnp.sqrt(m)), start, moduli)
         )
@@ -107,12 +107,12 @@ class SAGA(Solver):
             return scale[:, None] * whole * scale - jnp.eye(scale.size)
 
         def add(totals: tuple[Array, Array], place: Array) -> tuple[tuple[Array, Array], None]:
-            one = jnp.where(place < share.size, jacobian(jnp.minimum(place, share.size - 1)), 0)
+            one = jnp.where(place < held.size, jacobian(jnp.minimum(place, held.size - 1)), 0)
             # The Frobenius norm bounds the spectral norm, and costs no decomposition a row.
             return (totals[0] + one, totals[1] + (one * one).sum()), None
 
         none = (jnp.zeros((scale.size, scale.size), scale.dtype), jnp.zeros((), scale.dtype))
-        (total, squares), _ = jax.lax.scan(add, none, jnp.arange(share.longest))
-        whole = jnp.linalg.norm(total / share.size, 2) ** 2
-        single = squares / share.size
-        return 1 / jnp.maximum(1.5 * share.size / batch - 1, whole + 3 * single / batch)
+        (total, squares), _ = jax.lax.scan(add, none, jnp.arange(held.longest))
+        whole = jnp.linalg.norm(total / held.size, 2) ** 2
+        single = squares / held.size
+        return 1 / jnp.maximum(1.5 * held.size / batch - 1, whole + 3 * single / batch)

@@ -157,7 +157,7 @@ def _trace(method: Algorithm, fed: Fed, key: Array) -> list[tuple[bool, Tree]]:
         return replies
 
     def play() -> None:
-        f = problem.objective(fed.layout, store(rows, sizes).share(0), None)
+        f = problem.objective(fed.layout, store(rows, sizes).client(0), None)
         client = method.init_client(f, key)
         steps = method.round(method.init_hub(fed, key), fed, key)
         try:
