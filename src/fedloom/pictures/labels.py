@@ -13,6 +13,7 @@ AXES = {  # what metrics may be drawn against
 COSTS = ("round", "bytes_up", "bytes_down", "seconds", "sites")  # what a run took
 LOGARITHMIC = ("gap", "relative_gap", "residual", "distance", "optimality")  # 0 is the solution
 _PARTS = {
+    "rows": "all rows",
     "worst": "worst client",
     "worst10": "worst tenth of the clients",
     "best10": "best tenth of the clients",
