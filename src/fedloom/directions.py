@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fedloom.metrics.catalogue import CATALOGUE
-from fedloom.metrics.ready import shown
+from fedloom.metrics.ready import READY, shown
 from fedloom.problems.base import Metric, Problem
 
 ROWS = "_rows"  # the ending of a metric's mean over all rows
@@ -68,9 +68,28 @@ def headline(
 ) -> str | None:
     """The main column of a run: of its first metric, as the problem weighs clients."""
     first = next(iter(shown(problem) if metrics is None else metrics), None)
-    own = metrics.get(first) if isinstance(metrics, Mapping) and first is not None else None
-    of_rows = first in problem.metrics() if own is None else own.of == "rows"
-    return f"{first}{ROWS}" if of_rows and by_rows(problem) else first
+    if first is None:
+        return None
+    return first + ROWS if _is_of(first, metrics, problem) == "rows" and by_rows(problem) else first
+
+
+def columns(
+    metrics: Iterable[str] | Mapping[str, Metric | None] | None, problem: Problem
+) -> list[str]:
+    """The columns that a history of some metrics has, without those of other models."""
+    found: list[str] = []
+    for name in shown(problem) if metrics is None else metrics:
+        of = _is_of(name, metrics, problem)
+        parts = {"rows": PARTS, "scores": PARTS[1:]}.get(of, ())
+        found += [name, *(f"{name}_{part}" for part in parts if problem.kind != "vertical")]
+    return found
+
+
+def _is_of(name: str, metrics: Any, problem: Problem) -> str:
+    """What a metric is of: "rows", all "scores", or the "whole" federation."""
+    own = metrics.get(name) if isinstance(metrics, Mapping) else None
+    known = own or problem.metrics().get(name)
+    return known.of if known is not None else "scores" if name in READY else "whole"
 
 
 def by_rows(problem: Problem) -> bool:

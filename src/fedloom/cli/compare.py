@@ -6,6 +6,7 @@ from pathlib import Path
 from fedloom.cli.live import LiveTable
 from fedloom.cli.output import bytes_text, show_json, show_table
 from fedloom.cli.run import add_common, add_source, chosen
+from fedloom.directions import headline
 from fedloom.experiments import comparing, running
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
@@ -35,7 +36,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
         facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
         return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
 
-    metric = setup.compare.metric or next(iter(setup.metrics or setup.problem.metrics()))
+    metric = setup.compare.metric or headline(setup.metrics, setup.problem) or "round"
     with (
         running.run_folder(setup, out, resume=resume) as folder,
         LiveTable(metric, setup.run.rounds) as table,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedloom import directions
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, ParameterError
 from fedloom.experiments.folder import RunFolder
@@ -89,7 +90,8 @@ def compare(
         problem: What is optimised.
         clients: Who holds what.
         seeds: Every method runs once for each of them.
-        metric: What is compared; None: the first metric.
+        metric: What is compared, a column of the history; None: that of the first metric, over
+            clients or over rows as the problem weighs them.
         out: A folder in which every run is kept; what is there already is not run again.
         notes: Entries that are added to `about` of every result that is kept.
         watch: Called before each run with the method's name and the seed; returns what `simulate`
@@ -107,7 +109,7 @@ def compare(
         for dual in {algorithm.dual for algorithm in algorithms.values()}
     }
     metrics = options.get("metrics")
-    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()), "round")
+    chosen = metric or directions.headline(metrics, problem) or "round"
     check_metric(chosen, metrics, problem)
     comparison = Comparison({name: [] for name in algorithms}, chosen)
     for name, algorithm in algorithms.items():
@@ -163,14 +165,14 @@ def _row(name: str, runs: list[Result], metric: str, target: float | None) -> di
 
 
 def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -> None:
-    """Refuse a column that no history of these metrics has: they come with prefix and suffix."""
-    measured = tuple(metrics if metrics is not None else problem.metrics())
-    words = f"_{metric}_"
-    if metric not in _ALWAYS and not any(f"_{name}_" in words for name in measured):
-        known = [column for name in measured for column in (name, f"{name}_worst")]
+    """Refuse a column that no history of these metrics has."""
+    columns = directions.columns(metrics, problem)
+    # The name of another model of the hub may stand before it.
+    known = any(f"_{metric}".endswith(f"_{column}") for column in columns)
+    if metric not in _ALWAYS and not known:
         raise ParameterError(
-            f"metric must be a column of the history, such as {', '.join(known)}; got {metric!r}. "
-            f"{closest(metric, (*known, *_ALWAYS))}"
+            f"metric must be a column of the history, such as {', '.join(columns[:3])}; got "
+            f"{metric!r}. {closest(metric, (*columns, *_ALWAYS))}"
         )
 
 

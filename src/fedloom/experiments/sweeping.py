@@ -79,7 +79,8 @@ def sweep(
         over: For each field ("lr", "scaffold.lr", "solver.lr", "problem.l2") a list of values, or a
             range {"from": 1e-3, "to": 1.0, "count": 4} on a logarithmic scale.
         seeds: Every setting runs once for each of them.
-        metric: By which settings are judged; None: the problem's main metric.
+        metric: By which settings are judged, a column of the history; None: that of the first
+            metric, over clients or over rows as the problem weighs them.
         validation: The share of each client's training rows that is held out.
         search: "grid" for every combination, "random" for `trials` draws seeded by `search_seed`.
         trials: The number of draws of a random search.
@@ -92,7 +93,7 @@ def sweep(
     """
     searching.check_keys(over, algorithms, problem)
     held_out = hold_out(clients, validation, search_seed)
-    judged = metric or next(iter(options.get("metrics") or problem.metrics()))
+    judged = metric or directions.headline(options.get("metrics"), problem) or "round"
     check_metric(judged, options.get("metrics"), problem)
     known = directions.of_metrics(options.get("metrics"), problem)
     larger = directions.larger_is_better(judged, known)

@@ -73,8 +73,8 @@ def chosen_from(
         elif name not in (*known, *of_the_whole):
             there = tuple(dict.fromkeys((*known, *available(problem), *of_the_whole)))
             raise ParameterError(
-                f"metrics must be among {', '.join(there)}; got {name!r}. {closest(name, there)} "
-                f"One of your own is passed with its function: "
+                f"metrics must be among those of {type(problem).__name__}, {', '.join(there)}; got "
+                f"{name!r}. {_meant(name, there)}One of your own is passed with its function: "
                 f"metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}."
             )
         if name in NEED_OPTIMUM and not has_optimum:
@@ -95,6 +95,12 @@ def chosen_from(
         pooled,
         chosen,
     )
+
+
+def _meant(name: str, there: Sequence[str]) -> str:
+    """A question where a name comes close; the whole list stands before it anyway."""
+    hint = closest(name, there)
+    return f"{hint} " if hint.startswith("Did") else ""
 
 
 def _check_own(name: str, metric: object) -> None:
