@@ -1,21 +1,21 @@
 """Compare methods fairly: the same data, the same seeds, the same draws for every one."""
 
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fedloom import directions
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, ParameterError
+from fedloom.experiments import rows_of_methods
 from fedloom.experiments.folder import RunFolder
+from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.running import with_optimum
 from fedloom.experiments.tracking import Tracking
 from fedloom.hints import closest
 from fedloom.measuring.result import Result
+from fedloom.metrics.catalogue import CATALOGUE
 from fedloom.pictures import curves, notebook
 from fedloom.pictures.picture import Picture
 from fedloom.problems.base import Problem
@@ -38,16 +38,25 @@ class Comparison(NamedTuple):
         """Whether it was stopped before its end."""
         return any(run.status == "interrupted" for runs in self.results.values() for run in runs)
 
-    def table(self, target: float | None = None) -> list[dict[str, Any]]:
-        """A row for each method: the metric's mean and spread over seeds, bytes and seconds.
+    def table(
+        self,
+        target: float | None = None,
+        *,
+        metrics: Sequence[str] = (),
+        interval: float | None = None,
+        paired: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """A row for each method: means and spreads over seeds, bytes and seconds.
 
         Args:
             target: A value of the metric; rows then say after how many rounds and bytes it was
                 reached.
+            metrics: Columns of the history to show; by default the one that is compared.
+            interval: The level of confidence intervals of the means, such as 0.95.
+            paired: A method; rows then say how far others are from it, seed by seed.
         """
-        return [
-            _row(name, runs, self.metric, target) for name, runs in self.results.items() if runs
-        ]
+        asked = Asked(tuple(metrics) or (self.metric,), target, interval, paired)
+        return rows_of_methods.table(self.results, asked)
 
     def plot(
         self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
@@ -136,34 +145,6 @@ def place(out: Path, name: str, seed: int) -> Path:
     return out / name.replace("/", "-") / f"seed-{seed}"
 
 
-def _row(name: str, runs: list[Result], metric: str, target: float | None) -> dict[str, Any]:
-    values = [run.final.get(metric, float("nan")) for run in runs]
-    row: dict[str, Any] = {
-        "method": name,
-        metric: statistics.fmean(values),
-        "spread": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        "bytes up": int(statistics.fmean(run.final["bytes_up"] for run in runs)),
-        "bytes down": int(statistics.fmean(run.final["bytes_down"] for run in runs)),
-        "seconds": statistics.fmean(run.final["seconds"] for run in runs),
-    }
-    if "epsilon" in runs[0].final:
-        row["epsilon"] = runs[0].final["epsilon"]
-    if target is not None:
-        reached = [_reached(run, metric, target) for run in runs]
-        known = [row for row in reached if row is not None]
-        row["reached"] = f"{len(known)} of {len(runs)}"
-        row["rounds to target"] = statistics.median(r["round"] for r in known) if known else None
-        row["bytes to target"] = (
-            int(statistics.median(r["bytes_up"] + r["bytes_down"] for r in known))
-            if known
-            else None
-        )
-    diverged = sum(run.status == "diverged" for run in runs)
-    if diverged:
-        row["method"] = f"{name} ({diverged} of {len(runs)} diverged)"
-    return row
-
-
 def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -> None:
     """Refuse a column that no history of these metrics has."""
     columns = directions.columns(metrics, problem)
@@ -172,12 +153,12 @@ def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -
     if metric not in _ALWAYS and not known:
         raise ParameterError(
             f"metric must be a column of the history, such as {', '.join(columns[:3])}; got "
-            f"{metric!r}. {closest(metric, (*columns, *_ALWAYS))}"
+            f"{metric!r}. {_hint(metric, columns)}"
         )
 
 
-def _reached(run: Result, metric: str, target: float) -> dict[str, float] | None:
-    """The first evaluation at which the metric is as good as the target."""
-    larger = run.larger_is_better(metric)
-    good = (lambda v: v >= target) if larger else (lambda v: v <= target)
-    return next((row for row in run.rows if metric in row and good(row[metric])), None)
+def _hint(metric: str, columns: Sequence[str]) -> str:
+    """What to do about a column that is not there."""
+    if (name := directions.base(metric)) in CATALOGUE and name not in columns:
+        return f"Add {name!r} to metrics in [run], or to metrics=... in Python."
+    return closest(metric, (*columns, *_ALWAYS))

@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fedloom import directions
 from fedloom.checksums import read_json, write_json
 from fedloom.data.parties import Holders
 from fedloom.data.validation import hold_out
-from fedloom.experiments import searching
+from fedloom.experiments import over_seeds, searching
 from fedloom.experiments.comparing import check_metric
 from fedloom.experiments.searching import Setting, Values
 from fedloom.measuring.result import Result
@@ -215,6 +213,7 @@ def _row(trial: Trial, values: list[float], metric: str, rounds: int) -> dict[st
         "method": trial.method,
         **trial.setting,
         metric: statistics.fmean(values),
-        "spread": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        "spread": over_seeds.spread(values),
+        "seeds": len(values),
         "rounds": rounds,
     }
