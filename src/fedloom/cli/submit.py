@@ -13,6 +13,7 @@ from fedloom.cli.run import show_result
 from fedloom.experiments import running, settings
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
+from fedloom.experiments.written import runnable
 from fedloom.federation.kits import Kit, open_kit
 from fedloom.federation.people.session import connected
 from fedloom.federation.people.submission import follow, last_run
@@ -82,7 +83,7 @@ def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Re
         bar.close()
     resolved = chosen.resolved()
     folder = RunFolder(out, {"settings": resolved})
-    folder.write_settings(chosen.place.text, resolved)
+    folder.write_settings(runnable(chosen), resolved)
     folder.finish(result)
     return result
 
