@@ -8,6 +8,7 @@ from typing import Any
 from fedloom.cli.output import bytes_text, show_json, show_table
 from fedloom.experiments import paper_tables
 from fedloom.experiments.rows_of_methods import Asked, Runs
+from fedloom.pictures import labels
 
 FORMATS = ("table", "json", *paper_tables.FORMATS)
 _BYTES = ("bytes up", "bytes down", "bytes to target")
@@ -52,21 +53,27 @@ def show(
     leading: Sequence[str] = (),
 ) -> None:
     """Print the rows; `leading` columns stand after the method's name."""
+    runs = [run for group in results.values() for run in group]
+    columns = {name for run in runs for name in run.final}
 
     def larger(column: str) -> bool:
-        return any(run.larger_is_better(column) for runs in results.values() for run in runs)
+        return any(run.larger_is_better(column) for run in runs)
+
+    def heading(column: str) -> str:
+        return column if format == "table" else labels.label(column, columns)
 
     if format == "json":
         show_json(rows)
-    elif format in paper_tables.FORMATS:
-        print(paper_tables.formatted(rows, asked, larger, format, leading), end="")
-    else:
-        made = paper_tables.cells(rows, asked, larger, leading, heading=str)
-        shown = [
-            {name: cell.text for name, cell in line.items()} | _costs(row)
-            for line, row in zip(made, rows, strict=True)
-        ]
-        show_table(shown, title=title)
+        return
+    made = paper_tables.cells(rows, asked, larger, leading, heading)
+    if format in paper_tables.FORMATS:
+        print(paper_tables.formatted(rows, made, format), end="")
+        return
+    shown = [
+        {name: cell.text for name, cell in line.items()} | _costs(row)
+        for line, row in zip(made, rows, strict=True)
+    ]
+    show_table(shown, title=title)
 
 
 def over_seeds_text(seeds: int) -> str:

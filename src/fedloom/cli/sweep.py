@@ -26,6 +26,7 @@ from fedloom.experiments import (
     searching,
 )
 from fedloom.experiments.asking import asked_of, judged_by
+from fedloom.experiments.folder import SWEEP
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.sweeping import Sweep, sweep
@@ -158,7 +159,7 @@ def _keep(setup: Settings, found: Sweep, out: Path) -> list[str]:
         "trials": _ordered(found),
     }
     write_text(out / "best.json", json.dumps(best, indent=2) + "\n", shared=True)
-    write_json(out / "sweep.json", facts, shared=True)
+    write_json(out / SWEEP, facts, shared=True)
     texts = best_settings.files(setup, found)
     for name, text in texts.items():
         write_text(out / name, text, shared=True)

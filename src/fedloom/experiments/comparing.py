@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fedloom import directions
 from fedloom.data.parties import Holders
-from fedloom.errors import DivergedError, ParameterError
+from fedloom.errors import DivergedError, FedloomError, ParameterError
 from fedloom.experiments import rows_of_methods
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.rows_of_methods import Asked
@@ -134,6 +134,10 @@ def compare(
                         result = folder.go_on(algorithm, problem, clients, **of_run)
             except DivergedError as error:
                 result = error.result
+            except FedloomError as error:
+                if len(algorithms) > 1:
+                    error.args = (f"method {name!r}: {error}",)
+                raise
             comparison.results[name].append(result)
             if comparison.interrupted:
                 return comparison

@@ -33,6 +33,7 @@ from fedloom.problems.personal import Personal
 from fedloom.protocol import Algorithm
 from fedloom.simulator.run import simulate
 
+SWEEP = "sweep.json"  # what a sweep leaves of its trials
 _PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
 _SAME = ("algorithm", "problem", "clients", "batch_size", "seed", "precision", "deterministic")
 

@@ -33,13 +33,10 @@ class Cell(NamedTuple):
     best: bool = False
 
 
-def formatted(
-    rows: Sequence[Row], asked: Asked, larger: Larger, format: str, leading: Sequence[str] = ()
-) -> str:
-    """A table in one of the FORMATS; `leading` columns stand after the method's name."""
+def formatted(rows: Sequence[Row], made: Sequence[Mapping[str, Cell]], format: str) -> str:
+    """A table in one of the FORMATS, from its rows and from the cells that were made of them."""
     if format == "csv":
         return _csv(rows)
-    made = cells(rows, asked, larger, leading)
     return _latex(made) if format == "latex" else _markdown(made)
 
 
@@ -50,7 +47,7 @@ def cells(
     leading: Sequence[str] = (),
     heading: Callable[[str], str] = labels.label,
 ) -> list[dict[str, Cell]]:
-    """For each method its cells by their headings."""
+    """For each method its cells by their headings; `leading` columns stand after its name."""
     best = {
         metric: best_of([row[metric] for row in rows], larger(metric)) for metric in asked.metrics
     }
@@ -68,20 +65,26 @@ def cells(
 
 def _of_metric(row: Row, asked: Asked, metric: str, heading: str) -> dict[str, str]:
     """What a table says of one metric, by heading."""
-
-    def part(name: str) -> Any:
-        return row.get(asked.named(metric, name))
-
-    found = {heading: with_spread(row[metric], part("spread"))}
+    found = {heading: with_spread(row[metric], row.get(asked.named(metric, "spread")))}
     if asked.interval is not None:
-        name = f"{heading}, {asked.interval:.4g} interval"
-        found[name] = ends(part("interval low"), part("interval high"))
-    if asked.paired is not None:
-        apart = ends(part("difference low"), part("difference high"), part("difference"))
-        level = asked.interval or LEVEL
-        found[f"{heading}, less {asked.paired}, {level:.4g} interval"] = apart
-        found[f"{heading}, p"] = _value(part("p"))
-    return found
+        low, high = (row.get(asked.named(metric, f"interval {end}")) for end in ("low", "high"))
+        found[f"{heading} ({100 * asked.interval:.4g}% interval)"] = ends(low, high)
+    return found | apart(row, asked, metric, heading)
+
+
+def apart(row: Row, asked: Asked, metric: str, heading: str) -> dict[str, str]:
+    """How far a method is from the one that it is paired with, by heading."""
+    if asked.paired is None:
+        return {}
+    level = 100 * (asked.interval or LEVEL)
+    middle, low, high, p = (
+        row.get(asked.named(metric, part))
+        for part in ("difference", "difference low", "difference high", "p")
+    )
+    return {
+        f"{heading} less {asked.paired} ({level:.4g}% interval)": ends(low, high, middle),
+        f"{heading} (p)": _value(p),
+    }
 
 
 def with_spread(mean: float, spread: float | None) -> str:

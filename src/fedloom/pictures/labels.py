@@ -21,11 +21,13 @@ _PARTS = {
 _SPELT = {"auc": "AUC", "rmse": "RMSE", "mae": "MAE", "brier": "Brier score"}
 
 
-def label(column: str) -> str:
-    """A column of the history in words."""
+def label(column: str, columns: Iterable[str] = ()) -> str:
+    """A column of the history in words; beside one over rows, that over clients is called so."""
     base, _, part = column.rpartition("_")
     if part in _PARTS:
         return f"{label(base)}, {_PARTS[part]}"
+    if f"{column}_rows" in columns:
+        return f"{label(column)}, mean over clients"
     return _SPELT.get(column, column.replace("_", " ").capitalize())
 
 
