@@ -65,7 +65,7 @@ def command_of(page):
 
 
 @pytest.mark.parametrize(
-    "verb,kept", [("run", ""), ("compare", "FedAvg/seed-0"), ("sweep", "best")]
+    "verb,kept", [("run", ""), ("compare", "FedAvg/seed-0"), ("sweep", "best/FedAvg/seed-0")]
 )
 def test_the_command_on_the_page_gives_the_same_numbers(verb, kept, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)  # where data are found by relative paths
@@ -76,8 +76,8 @@ def test_the_command_on_the_page_gives_the_same_numbers(verb, kept, folder, tmp_
     assert program == "fedloom" and arguments[0] == verb
     monkeypatch.chdir(tmp_path)  # and from where they are not
     assert main([*arguments, "--out", "again"]) == 0
-    kept = "best/FedAvg/seed-0" if verb == "sweep" else kept
-    before, after = (fl.load(root / kept) for root in (folder / "kept" / f"{verb} 1", "again"))
+    places = (folder / "kept" / f"{verb} 1", tmp_path / "again")
+    before, after = (fl.load(place / kept) for place in places)
     for ours, theirs in zip(before.rows, after.rows, strict=True):
         assert ours | {"seconds": 0} == theirs | {"seconds": 0}
     assert before.final["round"] == 2 and "l2=0.1" in before.about["problem"]
