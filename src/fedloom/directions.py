@@ -1,27 +1,32 @@
-"""Which way a metric should go: the one truth for tables, pictures, targets and sweeps.
+"""Which way a metric should go, and which column is the main one, for tables and pictures alike.
 
 A metric says itself whether larger is better: that of a problem or of a user in its `Metric`, any
 other in the list of all metrics. A result carries the names of those of its metrics
 that should grow, so that whoever reads it later needs no guess.
+
+A metric of rows has two columns that sum it up: the mean over clients, under its name, and the mean
+over all rows, with the ending "_rows". The main one is that by which the problem weighs clients.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fedloom.metrics.catalogue import CATALOGUE
+from fedloom.metrics.ready import READY, shown
 from fedloom.problems.base import Metric, Problem
 
-PARTS = ("worst", "worst10", "best10", "std")  # endings of the columns that summarise a metric
+ROWS = "_rows"  # the ending of a metric's mean over all rows
+PARTS = ("rows", "worst", "worst10", "best10", "std")  # endings of columns that summarise a metric
 
 
 def of_metrics(
     metrics: Iterable[str] | Mapping[str, Metric | None] | None, problem: Problem
 ) -> dict[str, bool]:
-    """Whether larger is better, for each metric of a run; None stands for the problem's own."""
+    """Whether larger is better, for each metric of a run; None stands for those that are shown."""
     passed = metrics if isinstance(metrics, Mapping) else {}
     own = {name: metric for name, metric in passed.items() if metric is not None}
     known = {**problem.metrics(), **own}
-    chosen = known if metrics is None else metrics
+    chosen = shown(problem) if metrics is None else metrics
     said: Mapping[str, Any] = {**CATALOGUE, **known}
     return {name: name in said and said[name].larger_is_better for name in chosen}
 
@@ -43,15 +48,53 @@ def larger_is_better(column: str, directions: Mapping[str, bool]) -> bool:
 
 def growing(columns: Iterable[str], directions: Mapping[str, bool]) -> list[str]:
     """Those of the measured metrics that should grow: what a result carries."""
-    return [c for c in columns if c == base(c) and larger_is_better(c, directions)]
+    own = [column for column in columns if column in directions or column == base(column)]
+    return [column for column in own if larger_is_better(column, directions)]
 
 
 def grows(column: str, growing: Collection[str]) -> bool:
     """Whether a column should grow, from what a result carries."""
-    return base(column) in growing and not column.endswith("_std")
+    return column in growing or (base(column) in growing and not column.endswith("_std"))
 
 
 def base(column: str) -> str:
     """The metric of a column: "accuracy" of "accuracy_worst"."""
     head, _, part = column.rpartition("_")
     return head if part in PARTS else column
+
+
+def headline(
+    metrics: Iterable[str] | Mapping[str, Metric | None] | None, problem: Problem
+) -> str | None:
+    """The main column of a run: of its first metric, as the problem weighs clients."""
+    first = next(iter(shown(problem) if metrics is None else metrics), None)
+    if first is None:
+        return None
+    return first + ROWS if _is_of(first, metrics, problem) == "rows" and by_rows(problem) else first
+
+
+def columns(
+    metrics: Iterable[str] | Mapping[str, Metric | None] | None, problem: Problem
+) -> list[str]:
+    """The columns that a history of some metrics has, without those of other models."""
+    found: list[str] = []
+    for name in shown(problem) if metrics is None else metrics:
+        of = _is_of(name, metrics, problem)
+        parts = {"rows": PARTS, "scores": PARTS[1:]}.get(of, ())
+        found += [name, *(f"{name}_{part}" for part in parts if problem.kind != "vertical")]
+    return found
+
+
+def _is_of(name: str, metrics: Any, problem: Problem) -> str:
+    """What a metric is of: "rows", all "scores", or the "whole" federation."""
+    own = metrics.get(name) if isinstance(metrics, Mapping) else None
+    known = own or problem.metrics().get(name)
+    return known.of if known is not None else "scores" if name in READY else "whole"
+
+
+def by_rows(problem: Problem) -> bool:
+    """Whether a problem counts clients by their rows, so that its main figures are over rows.
+
+    In a vertical problem every figure is over the rows that all parties share.
+    """
+    return problem.kind != "vertical" and problem.weights == "size"

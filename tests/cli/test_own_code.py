@@ -85,8 +85,8 @@ def test_a_report_executes_nothing_and_names_a_command_that_runs_it_again(home):
     (home / "my_method.py").write_text("raise SystemExit('executed')")
     ((study,),) = [reading.read([out])]
     (command,) = study.commands
-    assert f'algorithm.key="{home / "my_method.py"}:MyMethod"' in command
-    assert "algorithm.lr=0.2" in command and "run." not in command and "problem." not in command
+    assert command == f"fedloom run {out}/settings.toml"  # test_again.py runs such a command
+    assert f'key = "{home / "my_method.py"}:MyMethod"\nlr = 0.2' in study.settings
 
 
 def test_methods_of_several_origins_are_compared(home, capsys):

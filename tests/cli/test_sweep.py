@@ -8,7 +8,10 @@ import fedloom as fl
 from fedloom.checksums import read_json, write_json
 from fedloom.cli.main import main
 from fedloom.errors import ParameterError
-from fedloom.experiments import searching
+from fedloom.experiments import best_settings, searching, settings
+from fedloom.experiments.sweeping import Sweep, Trial
+from fedloom.reports.reading import read
+from fedloom.reports.sections import sections
 
 SETTINGS = """
 [data]
@@ -39,15 +42,15 @@ lr = { from = 1e-4, to = 1.0, count = 3 }
 
 
 @pytest.fixture
-def settings(tmp_path):
+def file(tmp_path):
     path = tmp_path / "sweep.toml"
     path.write_text(SETTINGS)
     return path
 
 
-def test_sweep_finds_the_best_of_each_method_and_resumes(settings, tmp_path, capsys):
+def test_sweep_finds_the_best_of_each_method_and_resumes(file, tmp_path, capsys):
     out = tmp_path / "out"
-    assert main(["sweep", str(settings), "--out", str(out), "--format", "json"]) == 0
+    assert main(["sweep", str(file), "--out", str(out), "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     tried = {(row["method"], row["lr"], row.get("scaffold.option")) for row in found["trials"]}
     assert len(tried) == len(found["trials"]) == 3 + 3 * 2
@@ -70,7 +73,72 @@ def test_sweep_finds_the_best_of_each_method_and_resumes(settings, tmp_path, cap
     assert [row["lr"] for row in best] == [1e-4, 1e-4]
 
 
-def test_test_rows_are_not_looked_at(settings, tmp_path):
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A sweep of two methods, judged by what [compare] compares."""
+    root = tmp_path_factory.mktemp("searched")
+    text = SETTINGS.replace("[sweep]\nmetric", "metrics = ['accuracy_worst']\nmetric")
+    (root / "s.toml").write_text(text.replace("seeds = 2", "seeds = 1"))
+    assert main(["sweep", str(root / "s.toml"), "--out", str(root / "o")]) == 0
+    return root
+
+
+def test_a_sweep_tunes_what_the_comparison_compares(searched, capsys):
+    found = read_json(searched / "o" / "sweep.json")
+    assert found["metric"] == "loss" and not found["larger_is_better"]
+    assert found["over"] == ["lr", "scaffold.option"] and len(found["trials"]) == 9
+    assert main(["sweep", "--resume", str(searched / "o"), "--format", "markdown"]) == 0
+    head = capsys.readouterr().out.splitlines()[0]
+    figures = ["Loss, mean over clients", "Accuracy, worst client"]
+    assert head.strip("| ").split(" | ") == ["method", "lr", "scaffold.option", *figures]
+    judged = "sweep.metric='accuracy'"
+    out = ["--out", str(searched / "other"), "--set", judged, "--set", "run.rounds=1"]
+    assert main(["sweep", str(searched / "s.toml"), *out, "--format", "json"]) == 0
+    other = json.loads(capsys.readouterr().out)
+    assert all("accuracy" in row for row in other["trials"])
+    assert all("loss" in row and "accuracy" not in row for row in other["best"])
+
+
+def test_a_sweep_leaves_the_best_as_settings_that_run(searched, tmp_path, capsys):
+    best = searched / "o" / "best.toml"
+    assert main(["compare", str(best), "--out", str(tmp_path / "again"), "--format", "json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    for row in again:
+        kept = fl.load(searched / "o" / "best" / row["method"] / "seed-0")
+        assert row["loss"] == kept.final["loss"]
+    assert (searched / "o" / "sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_report_shows_what_was_tried(searched):
+    assert main(["report", str(searched / "o")]) == 0
+    page = (searched / "o" / "report.html").read_text()
+    (study,) = read([searched / "o"])
+    (made,) = [data for section, data in sections(study) if section.kind == "trials"]
+    assert made["fields"] == ["lr", "scaffold.option"] and len(made["rows"]) == 9
+    assert [len(method["trials"]) for method in made["methods"]] == [3, 6]
+    assert made["methods"][0]["trials"][0]["at"]["lr"] in (1e-4, 0.01, 1.0)
+    assert "Table of the trials" in page and '<th scope="col">scaffold.option</th>' in page
+    json.dumps(made, allow_nan=False)
+
+
+def test_the_best_of_each_problem_are_files_of_their_own(tmp_path):
+    text = SETTINGS.partition("[sweep]")[0] + "[[wrapper]]\nkind = 'unreliable'\ndrop = 0.1\n"
+    chosen = tmp_path / "s.toml"
+    chosen.write_text(text + "[sweep.over]\nlr = [0.1]\n")
+    setup = settings.read(chosen)
+    trials = {
+        name: Trial(name, {}, method, fl.problems.Multinomial(l2=l2))
+        for (name, method), l2 in zip(setup.algorithms.items(), (0.0, 0.1), strict=True)
+    }
+    texts = best_settings.files(setup, Sweep([], trials, "loss", False))
+    assert list(texts) == ["best-fedavg.toml", "best-scaffold.toml"]
+    for text, (name, trial) in zip(texts.values(), trials.items(), strict=True):
+        (tmp_path / "best.toml").write_text(text)
+        again = settings.read(tmp_path / "best.toml")
+        assert again.algorithms == {name: trial.algorithm} and again.problem == trial.problem
+
+
+def test_test_rows_are_not_looked_at():
     dataset = fl.data.load("iris")
     clients = fl.data.partition(dataset, "iid", clients=3, test_fraction=0.2)
     clients.test.x[:] = float("nan")

@@ -14,7 +14,8 @@ import pytest
 import fedloom as fl
 from fedloom.data.clients import from_arrays
 from fedloom.errors import DivergedError, ParameterError
-from fedloom.measuring.evaluation import auc, spread
+from fedloom.measuring.evaluation import spread
+from fedloom.metrics.classification import auc
 from papers.reference import LogisticClients
 
 CLIENTS = LogisticClients()

@@ -77,7 +77,7 @@ def test_metrics_of_means_need_no_scores(tmp_path):
     conductor, wires = federation(tmp_path, wanted)
     told = overheard(wires, "berlin")
     same(conductor.run(), simulated(wanted, clients()), FROM_MEANS)
-    for facts, body in told:
+    for facts, body in told:  # and the number of rows, by which means over all are taken
         assert set(facts) == {"accuracy", *FROM_MEANS, "rows", "scored"}
         assert facts["rows"] == 8 and facts["scored"] == [] and body == b""
 
@@ -88,7 +88,8 @@ def test_metrics_of_scores_follow_the_rules_of_auc(tmp_path):
     theirs = simulated(wanted, clients())
     ours = conductor.run()
     same(ours, theirs, [*FROM_SCORES, *FROM_MEANS])
-    assert ours.final["auc"] == pytest.approx(theirs.final["auc"], abs=1e-6)
+    same(ours, theirs, ["auc"])
+    assert ours.headline == "auc" == theirs.headline and list(ours.final)[5] == "auc"
     for name in FROM_SCORES:
         conductor, _ = federation(tmp_path / name, chosen([name]))
         refused(conductor, f"lets no scores of rows leave; the job wants the metric '{name}'")
@@ -116,6 +117,14 @@ def test_decisions_of_a_saddle_problem(tmp_path):
     same(conductor.run(), simulated(wanted, clients()), ["f1", "balanced_accuracy"])
 
 
+def test_scores_leave_only_where_somebody_asks_for_them(tmp_path):
+    wanted = settings_for("ffmdr")
+    conductor, _ = federation(tmp_path, wanted, methods=["ffmdr"], problems=["auc"])
+    ours, theirs = conductor.run(), simulated(wanted, clients())
+    assert theirs.headline == "auc" and "auc" not in ours.final
+    assert ours.headline == "accuracy" and "accuracy_rows" in ours.final
+
+
 def test_own_networks(tmp_path):
     wanted = settings_for("quped", run={"metrics": ["f1", "log_loss"]})
     policy = {"methods": ["quped"], "problems": ["personal"], "scores": True}
@@ -124,13 +133,13 @@ def test_own_networks(tmp_path):
 
 
 def test_numbers_to_predict_never_leave(tmp_path):
-    wanted = chosen(VALUES, {"kind": "least_squares"}, data={"regression": True})
+    wanted = chosen(None, {"kind": "least_squares"}, data={"regression": True})  # by default
     conductor, wires = federation(tmp_path, wanted, held=numbers(), **NUMBERS)
     told = overheard(wires, "torino")
     same(conductor.run(), simulated(wanted, numbers()), VALUES)
     for facts, body in told:
         means = {"squared_error", "absolute_error", "label", "squared_label"}
-        assert set(facts) == {*means, "rows", "scored"} and body == b""
+        assert set(facts) == {"loss", *means, "rows", "scored"} and body == b""
 
 
 @pytest.mark.parametrize("kind", ["logistic", "least_squares"])

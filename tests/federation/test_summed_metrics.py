@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from federation.harness import federation, refused, settings
+import fedloom as fl
+from federation.harness import clients, federation, refused, settings
 from fedloom.errors import FederationError, RefusedError
 from fedloom.exchange.hub import Letter
 
@@ -33,8 +34,19 @@ def both(tmp_path_factory):
 def test_means_are_those_of_plain_metrics(both):
     plain, secure, *_ = both
     for ours, theirs in zip(secure.rows, plain.rows, strict=True):
-        for name in RUN["metrics"]:
+        for name in (*RUN["metrics"], "loss_rows", "accuracy_rows"):
             assert ours[name] == pytest.approx(theirs[name], abs=1e-5)
+
+
+def test_the_mean_over_rows_is_that_of_the_simulator_and_the_headline(both):
+    simulated = fl.simulate(
+        chosen().algorithm, chosen().problem, clients(), **chosen().run.options()
+    )
+    for run in (*both[:2], simulated):
+        assert run.headline == "loss_rows"
+        for name in ("loss_rows", "accuracy_rows"):
+            assert run.final[name] == pytest.approx(simulated.final[name], abs=1e-5)
+    assert simulated.final["loss_rows"] != pytest.approx(simulated.final["loss"], abs=1e-4)
 
 
 def test_no_metric_of_a_single_site_is_known(both):

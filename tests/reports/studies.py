@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import fedloom as fl
+from fedloom.checksums import write_json
 from fedloom.cohorts import everyone
 from fedloom.deploy import linear
 from fedloom.parameters import param, positive
@@ -63,7 +64,7 @@ def robust(folder):
 
 
 def sparse(folder):
-    """A composite problem, its gap, and the size of each client's model."""
+    """A composite problem, its gap, the size of each client's model, and what a sweep has tried."""
     problem = fl.problems.Logistic(regulariser=fl.problems.L1(0.05))
     method = fl.algorithms.DecoupledProx(lr=0.5)
     run = fl.simulate(
@@ -74,4 +75,12 @@ def sparse(folder):
     hub = fl.deploy.take(method, problem, clients(), run)
     run.about["coefficients"] = linear.rows(hub, {HOSTILE: hub, "south": hub})
     run.save(folder)
+    trials = [
+        {"method": HOSTILE, "lr": lr, "solver": HOSTILE, "loss": 1 / lr, "spread": 0.1, "seeds": 2}
+        for lr in (0.01, 0.1, 1.0)
+    ]
+    trials.append({"method": "other", "lr": 9.0, "loss": float("nan"), "spread": None, "seeds": 2})
+    rows = [{**row, "rounds": 8} for row in trials]
+    facts = {"metric": "loss", "larger_is_better": False, "over": ["lr", "solver"], "trials": rows}
+    write_json(folder / "sweep.json", facts)
     return folder

@@ -83,13 +83,14 @@ def test_each_study_shows_the_sections_whose_data_exist(page):
     assert headings == [*shared, "Weights of the clients", last]
     headings = sparse.get_by_role("heading", level=3).all_text_contents()
     extra = ["Which coefficients are kept", "Coefficients", "Sizes of the clients' models"]
-    assert headings == ["Progress", "Distance to the solution", *shared[1:], *extra, last]
+    first = ["What was tried", "Progress", "Distance to the solution"]
+    assert headings == [*first, *shared[1:], *extra, last]
     assert page.locator(".plot .main-svg").count() >= 10
 
 
 def test_switching_axis_metric_and_scale_redraws(page):
     part = section(page, "Progress")
-    assert (axis_title(part), axis_title(part, "y")) == ("Rounds", "Accuracy")
+    assert (axis_title(part), axis_title(part, "y")) == ("Rounds", "Accuracy, mean over clients")
     for label in ("Bytes sent", "Seconds"):
         part.get_by_text(label, exact=True).click()
         assert axis_title(part) == label
@@ -98,6 +99,17 @@ def test_switching_axis_metric_and_scale_redraws(page):
     before = part.locator(".ytick").all_text_contents()
     part.get_by_text("Log", exact=True).click()
     assert part.locator(".ytick").all_text_contents() != before
+
+
+def test_the_trials_of_a_sweep_stand_against_each_parameter(page):
+    part = section(page, "What was tried")
+    assert (axis_title(part), axis_title(part, "y")) == ("lr", "Loss, held-out rows")
+    assert part.locator(".scatterlayer .point").count() == 3  # the fourth diverged
+    part.get_by_role("combobox").select_option("solver")
+    assert axis_title(part) == "solver"
+    part.get_by_text("Table of the trials").click()
+    assert part.get_by_role("cell", name="diverged").is_visible()
+    assert part.get_by_role("rowheader", name=studies.HOSTILE).first.is_visible()
 
 
 def test_hovering_shows_values_and_names(page):

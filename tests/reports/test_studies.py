@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tomllib
 
 import pytest
 
@@ -56,8 +57,10 @@ def test_seeds_of_a_method_stand_together(folder):
     (study,) = read([folder / "both"])
     assert {name: len(runs) for name, runs in study.methods.items()} == {"fedavg": 2, "fedprox": 2}
     assert study.title == "iris, Multinomial over 3 clients"
-    assert study.commands == ["fedloom compare settings.toml --set 'run.rounds=9'"]
-    assert study.settings == SETTINGS
+    assert study.commands == [f"fedloom compare {folder / 'both' / 'settings.toml'}"]
+    assert tomllib.loads(study.settings) == tomllib.loads(SETTINGS) | {
+        "run": {"rounds": 9, "eval_every": 3}
+    }
 
 
 def test_runs_on_other_problems_are_other_studies(folder):
@@ -73,7 +76,7 @@ def test_a_single_run_names_its_method_and_what_was_changed(tmp_path):
     assert main(["run", str(tmp_path / "one.toml"), "--out", out, "--set", "run.rounds=3"]) == 0
     (study,) = read([out])
     assert list(study.methods) == ["FedProx"]
-    assert study.commands == ["fedloom run settings.toml --set 'run.rounds=3'"]
+    assert study.commands == [f"fedloom run {out}/settings.toml"]
     assert main(["report", out, "--title", "Iris <3"]) == 0
     assert "<h1>Iris &lt;3</h1>" in (tmp_path / "one" / "report.html").read_text()
 
@@ -90,9 +93,11 @@ def test_methods_of_one_name_with_other_parameters_are_told_apart(tmp_path):
 def test_the_best_values_are_marked(folder):
     (study,) = read([folder / "both"])
     summary = summarise(study)
-    assert summary.columns[:2] == ["Accuracy", "Accuracy, worst client"]
+    assert summary.columns[:3] == [
+        *("Accuracy, mean over clients", "Accuracy, worst client", "Accuracy, all rows")
+    ]
     marks = {name: [cell.best for cell in cells] for name, _, cells in summary.rows}
-    loss = summary.columns.index("Loss")
+    loss = summary.columns.index("Loss, mean over clients")
     assert marks["fedavg"][loss] and not marks["fedprox"][loss]  # the latter hardly moves
     assert not any(row[-1] or row[-2] or row[-3] for row in marks.values())
     assert "2 methods on 3 clients, 9 rounds, 2 seeds. fedavg has the best" in summary.sentence
@@ -194,7 +199,7 @@ def test_a_run_over_real_sites_says_how_it_was_made(tmp_path):
     dataclasses.replace(run, about=about, rows=rows).save(tmp_path / "run")
     (tmp_path / "run" / "settings.toml").write_text(SETTINGS)
     (study,) = read([tmp_path / "run"])
-    assert study.commands == ["fedloom submit settings.toml --kit KIT"]
+    assert study.commands == [f"fedloom submit {tmp_path}/run/settings.toml --kit KIT"]
     summary = summarise(study)
     assert "Sites" not in summary.columns  # how many were there says nothing of the model
     assert summary.sentence.endswith("60 people known to all.")

@@ -4,9 +4,10 @@ import argparse
 from pathlib import Path
 
 from fedloom.cli.live import LiveTable
-from fedloom.cli.output import bytes_text, show_json, show_table
+from fedloom.cli.methods_table import FORMATS, add_columns, columns_asked, over_seeds_text, show
 from fedloom.cli.run import add_common, add_source, chosen
-from fedloom.experiments import comparing, running
+from fedloom.experiments import comparing, rows_of_methods, running
+from fedloom.experiments.asking import asked_of
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import Tracking, tracking
@@ -17,17 +18,19 @@ from fedloom.reports import fairness, heat
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_source(parser)
-    add_common(parser)
+    add_common(parser, FORMATS)
+    add_columns(parser)
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    setup, out = chosen(arguments)
+    setup, out = chosen(arguments, columns_asked(arguments))
     return run(setup, out, arguments.format, resume=arguments.resume is not None)
 
 
 def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int:
     """Compare what the settings name; leaves the results and pictures in a folder."""
+    asked = asked_of(setup)
     clients, options = setup.clients(), setup.options()
     first = options.pop("seed")
 
@@ -35,7 +38,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
         facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
         return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
 
-    metric = setup.compare.metric or next(iter(setup.metrics or setup.problem.metrics()))
+    metric = asked.metrics[0]
     with (
         running.run_folder(setup, out, resume=resume) as folder,
         LiveTable(metric, setup.run.rounds) as table,
@@ -56,8 +59,10 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
         print(f"kept in {out}; go on with `fedloom compare --resume {out}`")
         return 130
     pictures = draw(comparison, setup, out)
-    show(comparison, setup, format)
-    if format != "json":
+    rows, seeds = rows_of_methods.table(comparison.results, asked), setup.compare.seeds
+    title = f"After {setup.run.rounds} rounds, {over_seeds_text(seeds)}"
+    show(rows, asked, comparison.results, format, title=title)
+    if format == "table":
         print(f"kept in {out}; pictures: {', '.join(pictures)}")
     return 0
 
@@ -76,17 +81,3 @@ def draw(comparison: Comparison, setup: Settings, out: Path) -> list[str]:
         heat.weights(results, out / "weights.png", title=title)
         pictures.append("weights.png")
     return pictures
-
-
-def show(comparison: Comparison, setup: Settings, format: str) -> None:
-    """The table, for people or for programs."""
-    rows = comparison.table(setup.compare.target)
-    if format == "json":
-        show_json(rows)
-        return
-    for row in rows:
-        for column in ("bytes up", "bytes down", "bytes to target"):
-            if row.get(column) is not None:
-                row[column] = bytes_text(row[column])
-    seeds = setup.compare.seeds
-    show_table(rows, title=f"After {setup.run.rounds} rounds, {seeds} seed{'s' * (seeds > 1)}")

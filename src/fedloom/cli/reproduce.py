@@ -5,6 +5,7 @@ from importlib import resources
 from pathlib import Path
 
 from fedloom.cli import compare
+from fedloom.cli.methods_table import FORMATS
 from fedloom.cli.output import show_table
 from fedloom.cli.run import add_common, changes
 from fedloom.errors import ParameterError
@@ -15,7 +16,7 @@ from fedloom.hints import closest
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("name", nargs="?", help="without a name, shows what there is")
-    add_common(parser)
+    add_common(parser, FORMATS)
     parser.set_defaults(handle=_handle)
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedloom.cli.output import bytes_text, show_json, show_table
@@ -30,7 +31,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
+def add_common(parser: argparse.ArgumentParser, formats: Sequence[str] = ("table", "json")) -> None:
     """The options of every verb that runs settings."""
     parser.add_argument(
         "--set",
@@ -46,21 +47,22 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         help="send every evaluation to a tracker, as `log` of [run] does; may be repeated",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument("--format", choices=formats, default="table")
 
 
-def chosen(arguments: argparse.Namespace) -> tuple[Settings, Path]:
-    """The settings and the folder: new ones, or those of what is resumed."""
+def chosen(arguments: argparse.Namespace, more: Sequence[str] = ()) -> tuple[Settings, Path]:
+    """The settings, with `more` changed, and the folder: new ones, or those of what is resumed."""
     if arguments.resume is not None:
         if arguments.settings is not None or arguments.out is not None:
             raise SettingsError(
                 "--resume takes its settings and its folder from DIR. "
                 "Leave out SETTINGS.toml and --out."
             )
-        return settings.read_again(arguments.resume, changes(arguments)), arguments.resume
+        changed = [*changes(arguments), *more]
+        return settings.read_again(arguments.resume, changed), arguments.resume
     if arguments.settings is None:
         raise SettingsError("a settings file is needed. Give SETTINGS.toml, or --resume DIR.")
-    fresh = settings.read(arguments.settings, changes(arguments))
+    fresh = settings.read(arguments.settings, [*changes(arguments), *more])
     return fresh, arguments.out or running.default_folder(fresh)
 
 

@@ -5,6 +5,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
+from fedloom import directions
 from fedloom.cli.certificates import warn_of_expiry
 from fedloom.cli.output import show_json, show_table
 from fedloom.cli.prepared import show_preparation
@@ -66,7 +67,7 @@ def _submit(arguments: argparse.Namespace) -> int:
 
 def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Result:
     """Follow a run to its end, with a bar where a person looks on."""
-    metric = next(iter(chosen.metrics or chosen.problem.metrics()))
+    metric = directions.headline(chosen.metrics, chosen.problem) or ""
     shown = (type(chosen.algorithm).__name__, 0, chosen.run.rounds, metric)
     bar: Progress = Bar(*shown) if sys.stderr.isatty() else Lines(*shown)
 

@@ -1,6 +1,7 @@
 """`fedloom sweep SETTINGS.toml`: search for good settings, then compare the best of each method."""
 
 import argparse
+import importlib.util
 import json
 import math
 import sys
@@ -10,16 +11,28 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from fedloom.checksums import write_json
 from fedloom.cli.live import LiveTable
+from fedloom.cli.methods_table import FORMATS, add_columns, columns_asked, over_seeds_text, show
 from fedloom.cli.output import show_json, show_table
 from fedloom.cli.run import add_common, add_source, chosen
 from fedloom.data.parties import Holders, Parties
-from fedloom.experiments import building, comparing, running, searching
-from fedloom.experiments.comparing import Comparison
+from fedloom.experiments import (
+    best_settings,
+    building,
+    comparing,
+    rows_of_methods,
+    running,
+    searching,
+)
+from fedloom.experiments.asking import asked_of, judged_by
+from fedloom.experiments.folder import SWEEP
+from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.files import write_text
 from fedloom.measuring.result import Result
+from fedloom.pictures import parameters
 
 Options = dict[str, Any]  # of a run
 
@@ -27,12 +40,14 @@ Options = dict[str, Any]  # of a run
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_source(parser)
-    add_common(parser)
+    add_common(parser, FORMATS)
+    add_columns(parser)
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    setup, out = chosen(arguments)
+    setup, out = chosen(arguments, columns_asked(arguments))
+    asked = _asked(setup)
     seeds = range(setup.run.seed, setup.run.seed + setup.compare.seeds)
     clients, options = setup.clients(), setup.options()
     del options["seed"]
@@ -42,22 +57,33 @@ def _handle(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print(f"kept in {out}; go on with `fedloom sweep --resume {out}`", file=sys.stderr)
             return 130
-        _keep(found, out)
-        compared = _compare(found, clients, seeds, out, options)
+        left = _keep(setup, found, out)
+        results = _compare(found, asked, clients, seeds, out, options)
     rows = [
         {"method": name, **found.best[name].setting, **row}
-        for name, row in zip(found.best, compared.table(setup.compare.target), strict=True)
+        for name, row in zip(found.best, rows_of_methods.table(results, asked), strict=True)
     ]
     if arguments.format == "json":
         show_json({"trials": found.rows, "best": rows})
         return 0
-    show_table(_ordered(found), title=f"{found.metric} on held-out training rows")
+    if arguments.format == "table":
+        show_table(_shown(found), title=f"{found.metric} on held-out training rows")
     tested = clients.test_y if isinstance(clients, Parties) else clients.test
     where = "training rows" if tested is None else "test rows"
-    columns = ("method", *setup.over, found.metric, "spread", "bytes up", "bytes down")
-    show_table(rows, title=f"The best of each method, trained anew, on {where}", columns=columns)
-    print(f"kept in {out}")
+    title = f"The best of each method, trained anew, on {where}, {over_seeds_text(len(seeds))}"
+    show(rows, asked, results, arguments.format, title=title, leading=tuple(setup.over))
+    if arguments.format == "table":
+        print(f"kept in {out}: {', '.join(left)}")
     return 0
+
+
+def _asked(setup: Settings) -> Asked:
+    """The columns of the last table: those of [compare], or what the settings are judged by."""
+    asked = asked_of(setup)
+    judged = judged_by(setup)
+    comparing.check_metric(judged, setup.metrics, setup.problem)
+    named = setup.compare.metric or setup.compare.metrics
+    return asked if named else asked._replace(metrics=(judged,))
 
 
 def _search(
@@ -83,7 +109,7 @@ def _search(
             seeds=seeds,
             out=out,
             tried=tried,
-            **chosen,
+            **chosen | {"metric": judged_by(setup)},
             **options,
         )
 
@@ -103,29 +129,45 @@ def _runs(setup: Settings, seeds: int) -> int | None:
 
 
 def _compare(
-    found: Sweep, clients: Holders, seeds: range, out: Path, options: dict[str, Any]
-) -> Comparison:
+    found: Sweep, asked: Asked, clients: Holders, seeds: range, out: Path, options: Options
+) -> dict[str, list[Result]]:
     """Train the best setting of each method on all training rows."""
     results: dict[str, list[Result]] = {}
-    with LiveTable(found.metric, options["rounds"]) as table:
+    with LiveTable(asked.metrics[0], options["rounds"]) as table:
         for name, trial in found.best.items():
             compared = comparing.compare(
                 {name: trial.algorithm},
                 trial.problem,
                 clients,
                 seeds=seeds,
-                metric=found.metric,
+                metric=asked.metrics[0],
                 out=out / "best",
                 watch=table.watch,
                 **options,
             )
             results |= compared.results
-    return Comparison(results, found.metric)
+    return results
 
 
-def _keep(found: Sweep, out: Path) -> None:
+def _keep(setup: Settings, found: Sweep, out: Path) -> list[str]:
+    """Leave what was found: for people, for programs, for a report, and as settings that run."""
     best = {name: trial.setting for name, trial in found.best.items()}
+    facts = {
+        "metric": found.metric,
+        "larger_is_better": found.larger_is_better,
+        "over": list(setup.over),
+        "trials": _ordered(found),
+    }
     write_text(out / "best.json", json.dumps(best, indent=2) + "\n", shared=True)
+    write_json(out / SWEEP, facts, shared=True)
+    texts = best_settings.files(setup, found)
+    for name, text in texts.items():
+        write_text(out / name, text, shared=True)
+    if importlib.util.find_spec("matplotlib") is None:  # of an extra: the search is worth keeping
+        return [*texts]
+    how = (list(setup.over), found.metric, found.larger_is_better)
+    parameters.draw(found.rows, *how).save(out / "sweep.png")
+    return [*texts, "sweep.png"]
 
 
 def _ordered(found: Sweep) -> list[dict[str, Any]]:
@@ -138,3 +180,11 @@ def _ordered(found: Sweep) -> list[dict[str, Any]]:
         return row["method"], last if math.isnan(value) else sign * value
 
     return sorted(found.rows, key=rank)
+
+
+def _shown(found: Sweep) -> list[dict[str, Any]]:
+    """The trials without columns in which nothing stands, such as the spread of one seed."""
+    rows = _ordered(found)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    there = [name for name in names if any(row.get(name) is not None for row in rows)]
+    return [{name: row.get(name) for name in there} for row in rows]

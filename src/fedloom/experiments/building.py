@@ -43,10 +43,19 @@ def algorithm(table: dict[str, Any], place: Location) -> Algorithm:
 
 def wrapped(method: Algorithm, tables: Any, place: Location) -> Algorithm:
     """The method inside the wrappers of [[wrapper]] tables, each around the ones before it."""
-    for table in tables if isinstance(tables, list) else [tables]:
+    for table, own in each(tables, place, "kind"):
         inside = {**table, "inner": method} if isinstance(table, dict) else table
-        method = build(WRAPPERS, inside, place, tag="kind")
+        method = build(WRAPPERS, inside, own, tag="kind")
     return method
+
+
+def each(tables: Any, place: Location, tag: str) -> Iterator[tuple[Any, Location]]:
+    """The tables of one name with their places; of several, places say which one is meant."""
+    several = tables if isinstance(tables, list) else [tables]
+    for number, table in enumerate(several, 1):
+        named = table if isinstance(table, dict) else {}
+        called = str(named.get("name") or named.get(tag) or "no name")
+        yield table, place.one_of_several(number, called) if len(several) > 1 else place
 
 
 def problem(table: dict[str, Any], place: Location) -> problems.Problem:

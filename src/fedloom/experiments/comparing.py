@@ -1,20 +1,21 @@
 """Compare methods fairly: the same data, the same seeds, the same draws for every one."""
 
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from fedloom import directions
 from fedloom.data.parties import Holders
-from fedloom.errors import DivergedError, ParameterError
+from fedloom.errors import DivergedError, FedloomError, ParameterError
+from fedloom.experiments import rows_of_methods
 from fedloom.experiments.folder import RunFolder
+from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.running import with_optimum
 from fedloom.experiments.tracking import Tracking
 from fedloom.hints import closest
 from fedloom.measuring.result import Result
+from fedloom.metrics.catalogue import CATALOGUE
 from fedloom.pictures import curves, notebook
 from fedloom.pictures.picture import Picture
 from fedloom.problems.base import Problem
@@ -37,16 +38,25 @@ class Comparison(NamedTuple):
         """Whether it was stopped before its end."""
         return any(run.status == "interrupted" for runs in self.results.values() for run in runs)
 
-    def table(self, target: float | None = None) -> list[dict[str, Any]]:
-        """A row for each method: the metric's mean and spread over seeds, bytes and seconds.
+    def table(
+        self,
+        target: float | None = None,
+        *,
+        metrics: Sequence[str] = (),
+        interval: float | None = None,
+        paired: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """A row for each method: means and spreads over seeds, bytes and seconds.
 
         Args:
             target: A value of the metric; rows then say after how many rounds and bytes it was
                 reached.
+            metrics: Columns of the history to show; by default the one that is compared.
+            interval: The level of confidence intervals of the means, such as 0.95.
+            paired: A method; rows then say how far others are from it, seed by seed.
         """
-        return [
-            _row(name, runs, self.metric, target) for name, runs in self.results.items() if runs
-        ]
+        asked = Asked(tuple(metrics) or (self.metric,), target, interval, paired)
+        return rows_of_methods.table(self.results, asked)
 
     def plot(
         self, *metrics: str, against: str = "round", log: bool = False, title: str = ""
@@ -89,7 +99,8 @@ def compare(
         problem: What is optimised.
         clients: Who holds what.
         seeds: Every method runs once for each of them.
-        metric: What is compared; None: the first metric.
+        metric: What is compared, a column of the history; None: that of the first metric, over
+            clients or over rows as the problem weighs them.
         out: A folder in which every run is kept; what is there already is not run again.
         notes: Entries that are added to `about` of every result that is kept.
         watch: Called before each run with the method's name and the seed; returns what `simulate`
@@ -107,7 +118,7 @@ def compare(
         for dual in {algorithm.dual for algorithm in algorithms.values()}
     }
     metrics = options.get("metrics")
-    chosen = metric or (metrics and next(iter(metrics))) or next(iter(problem.metrics()), "round")
+    chosen = metric or directions.headline(metrics, problem) or "round"
     check_metric(chosen, metrics, problem)
     comparison = Comparison({name: [] for name in algorithms}, chosen)
     for name, algorithm in algorithms.items():
@@ -123,6 +134,10 @@ def compare(
                         result = folder.go_on(algorithm, problem, clients, **of_run)
             except DivergedError as error:
                 result = error.result
+            except FedloomError as error:
+                if len(algorithms) > 1:
+                    error.args = (f"method {name!r}: {error}",)
+                raise
             comparison.results[name].append(result)
             if comparison.interrupted:
                 return comparison
@@ -134,48 +149,20 @@ def place(out: Path, name: str, seed: int) -> Path:
     return out / name.replace("/", "-") / f"seed-{seed}"
 
 
-def _row(name: str, runs: list[Result], metric: str, target: float | None) -> dict[str, Any]:
-    values = [run.final.get(metric, float("nan")) for run in runs]
-    row: dict[str, Any] = {
-        "method": name,
-        metric: statistics.fmean(values),
-        "spread": float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        "bytes up": int(statistics.fmean(run.final["bytes_up"] for run in runs)),
-        "bytes down": int(statistics.fmean(run.final["bytes_down"] for run in runs)),
-        "seconds": statistics.fmean(run.final["seconds"] for run in runs),
-    }
-    if "epsilon" in runs[0].final:
-        row["epsilon"] = runs[0].final["epsilon"]
-    if target is not None:
-        reached = [_reached(run, metric, target) for run in runs]
-        known = [row for row in reached if row is not None]
-        row["reached"] = f"{len(known)} of {len(runs)}"
-        row["rounds to target"] = statistics.median(r["round"] for r in known) if known else None
-        row["bytes to target"] = (
-            int(statistics.median(r["bytes_up"] + r["bytes_down"] for r in known))
-            if known
-            else None
-        )
-    diverged = sum(run.status == "diverged" for run in runs)
-    if diverged:
-        row["method"] = f"{name} ({diverged} of {len(runs)} diverged)"
-    return row
-
-
 def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -> None:
-    """Refuse a column that no history of these metrics has: they come with prefix and suffix."""
-    measured = tuple(metrics if metrics is not None else problem.metrics())
-    words = f"_{metric}_"
-    if metric not in _ALWAYS and not any(f"_{name}_" in words for name in measured):
-        known = [column for name in measured for column in (name, f"{name}_worst")]
+    """Refuse a column that no history of these metrics has."""
+    columns = directions.columns(metrics, problem)
+    # The name of another model of the hub may stand before it.
+    known = any(f"_{metric}".endswith(f"_{column}") for column in columns)
+    if metric not in _ALWAYS and not known:
         raise ParameterError(
-            f"metric must be a column of the history, such as {', '.join(known)}; got {metric!r}. "
-            f"{closest(metric, (*known, *_ALWAYS))}"
+            f"metric must be a column of the history, such as {', '.join(columns[:3])}; got "
+            f"{metric!r}. {_hint(metric, columns)}"
         )
 
 
-def _reached(run: Result, metric: str, target: float) -> dict[str, float] | None:
-    """The first evaluation at which the metric is as good as the target."""
-    larger = run.larger_is_better(metric)
-    good = (lambda v: v >= target) if larger else (lambda v: v <= target)
-    return next((row for row in run.rows if metric in row and good(row[metric])), None)
+def _hint(metric: str, columns: Sequence[str]) -> str:
+    """What to do about a column that is not there."""
+    if (name := directions.base(metric)) in CATALOGUE and name not in columns:
+        return f"Add {name!r} to metrics in [run], or to metrics=... in Python."
+    return closest(metric, (*columns, *_ALWAYS))

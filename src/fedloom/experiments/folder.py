@@ -1,6 +1,7 @@
 """The folder of a run: its settings, its checkpoint while it goes on, its result at the end.
 
-    settings.toml             as written by the user
+    settings.toml             as written by the user, if that says all: with what was changed on the
+                              command line, and files named so that it runs from everywhere
     settings.json             as resolved: overrides applied, defaults filled in
     log.txt                   when it began, was interrupted, went on and ended
     checkpoint.safetensors    while the run goes on, or after it was killed
@@ -34,6 +35,7 @@ from fedloom.problems.personal import Personal
 from fedloom.protocol import Algorithm
 from fedloom.simulator.run import simulate
 
+SWEEP = "sweep.json"  # what a sweep leaves of its trials
 _PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
 _SAME = ("algorithm", "problem", "clients", "batch_size", "seed", "precision", "deterministic")
 
@@ -61,7 +63,7 @@ class RunFolder(NamedTuple):
             file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}\n")
 
     def write_settings(self, text: str, resolved: dict[str, Any]) -> None:
-        """Keep the settings, as written and as resolved."""
+        """Keep the settings, as a file that runs and as resolved."""
         write_text(self.path / "settings.toml", text, shared=True)
         write_json(self.path / "settings.json", resolved, shared=True)
 

@@ -30,14 +30,21 @@ class Location(NamedTuple):
     text: str
     path: tuple[str, ...] = ()
     admit: Admission = nothing_else
+    number: int = 0  # of several tables [[NAME]] which one it is, from 1; 0: there is one
+    entry: str = ""  # and what it is called
 
     def __truediv__(self, key: str) -> "Location":
         return self._replace(path=(*self.path, key))
 
+    def one_of_several(self, number: int, entry: str) -> "Location":
+        """One of the tables [[NAME]] at this place."""
+        return self._replace(number=number, entry=entry)
+
     def __str__(self) -> str:
         line = self._line()
         where = self.file if line is None else f"{self.file}, line {line}"
-        return f"{where}, {'.'.join(self.path)}" if self.path else where
+        which = f" ({self.path[0]} {self.number}, {self.entry!r})" if self.number else ""
+        return f"{where}, {'.'.join(self.path)}{which}" if self.path else where
 
     def error(self, message: str) -> SettingsError:
         """An error that begins with this place."""
@@ -48,13 +55,20 @@ class Location(NamedTuple):
         lines = self.text.splitlines()
         for depth in range(len(self.path), 0, -1):
             table, key = ".".join(self.path[: depth - 1]), self.path[depth - 1]
-            header = rf"\[\s*{re.escape('.'.join(self.path[:depth]))}\s*\]"
-            inside = "" if depth > 1 else None
+            name = re.escape(".".join(self.path[:depth]))
+            inside, seen = "" if depth > 1 else None, 0
             for number, line in enumerate(lines, 1):
-                if re.match(rf"\s*{header}", line):
+                seen += bool(re.match(rf"\s*\[\[\s*{re.escape(self.path[0])}\s*\]\]", line))
+                # Of several tables of one name only the lines of the one that is meant count.
+                meant = not self.number or seen in (0, self.number)
+                if meant and re.match(rf"\s*\[{{1,2}}\s*{name}\s*\]", line):
                     return number
-                if found := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+                if found := re.match(r"\s*\[{1,2}\s*([^\[\]]+?)\s*\]", line):
                     inside = found.group(1)
-                elif (inside or "") == table and re.match(rf"\s*{re.escape(key)}\s*=", line):
+                elif (
+                    meant
+                    and (inside or "") == table
+                    and re.match(rf"\s*{re.escape(key)}\s*=", line)
+                ):
                     return number
         return None

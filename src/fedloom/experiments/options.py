@@ -20,6 +20,12 @@ from fedloom.pictures.labels import AXES
 _batch_rule = Rule(
     lambda v: v == "full" or at_least(1).holds(v), 'a whole number >= 1, or "full"', 32
 )
+_columns_rule = Rule(
+    lambda v: isinstance(v, list | tuple) and all(isinstance(name, str) for name in v),
+    "a list of names",
+    (),
+    {"type": "array", "items": {"type": "string"}},
+)
 _log_rule = Rule(
     lambda v: isinstance(v, list | tuple) and all(name in TRACKERS for name in v),
     f"a list with names among {', '.join(TRACKERS)}",
@@ -63,7 +69,19 @@ class CompareSettings:
     """How methods are compared."""
 
     seeds: int = param(at_least(1), "number of seeds, from the run's own on", default=1)
-    metric: str | None = param(anything, "what is compared; none: the main metric", default=None)
+    metric: str | None = param(
+        anything,
+        "column of the history that is compared, shown first, drawn, and tuned by a sweep; none: "
+        "the main one",
+        default=None,
+    )
+    metrics: tuple[str, ...] = param(_columns_rule, "columns that tables show beside", default=())
+    interval: float | None = param(
+        between(0, 1).or_none("none"), "level of confidence intervals over seeds", default=None
+    )
+    paired: str | None = param(
+        anything, "method that others are compared with seed by seed; none: nobody", default=None
+    )
     target: float | None = param(anything, "a value whose first round is reported", default=None)
     log: bool = param(flag, "whether the picture's vertical axis is logarithmic", default=False)
     against: str = param(one_of(*AXES), "the picture's horizontal axis", default="round")
@@ -74,7 +92,9 @@ class CompareSettings:
 class SweepSettings:
     """How settings are searched for."""
 
-    metric: str | None = param(anything, "what is judged; none: the main metric", default=None)
+    metric: str | None = param(
+        anything, "column by which settings are judged; none: that of [compare]", default=None
+    )
     validation: float = param(
         between(0, 1), "share of the training rows held out for judging", default=0.2
     )

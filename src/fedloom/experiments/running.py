@@ -1,17 +1,20 @@
 """Run a settings file in a folder, or go on with a run that was interrupted there."""
 
 import contextlib
+import json
 import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from fedloom.checksums import read_json
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, FedloomError, SettingsError
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
+from fedloom.experiments.written import runnable
 from fedloom.measuring.optimum import NEED_OPTIMUM
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
@@ -43,7 +46,8 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
         )
     resolved = settings.resolved()
     folder = RunFolder(out, {"settings": resolved})
-    folder.write_settings(settings.place.text, resolved)
+    if not resume or json.loads(json.dumps(resolved)) != read_json(out / "settings.json"):
+        folder.write_settings(runnable(settings), resolved)
     try:
         yield folder
     except DivergedError:

@@ -238,13 +238,13 @@ def options_of(tables: dict[str, Any], place: Location) -> dict[str, Any]:
 def _algorithms(tables: Any, place: Location) -> dict[str, Algorithm]:
     """The methods by name: the name they are given, their key, or their class's name."""
     methods: dict[str, Algorithm] = {}
-    for table in tables if isinstance(tables, list) else [tables]:
+    for table, own in building.each(tables, place, "key"):
         parameters = dict(table) if isinstance(table, dict) else table
         name = parameters.pop("name", None) if isinstance(parameters, dict) else None
-        method = building.algorithm(parameters, place)
+        method = building.algorithm(parameters, own)
         name = name or short_name(table["key"])
         if name in methods:
-            raise place.error(f"there are two methods named {name!r}. Add name = ... to one.")
+            raise own.error(f"there are two methods named {name!r}. Add name = ... to one.")
         methods[name] = method
     return methods
 
@@ -260,8 +260,11 @@ def apply_override(tables: dict[str, Any], override: str) -> None:
     table: Any = tables
     for part in path:
         table = table.setdefault(part, {})
+        if isinstance(table, list) and len(table) == 1:
+            table = table[0]
         if not isinstance(table, dict):
-            raise SettingsError(f"--set {override}: {part} is no single table. Edit the file.")
+            what = f"one of {len(table)} tables" if isinstance(table, list) else "no table"
+            raise SettingsError(f"--set {override}: {part} is {what}, so edit the file instead.")
     try:
         table[key] = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

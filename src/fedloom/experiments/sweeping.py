@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fedloom import directions
 from fedloom.checksums import read_json, write_json
 from fedloom.data.parties import Holders
 from fedloom.data.validation import hold_out
-from fedloom.experiments import searching
+from fedloom.experiments import over_seeds, searching
 from fedloom.experiments.comparing import check_metric
 from fedloom.experiments.searching import Setting, Values
 from fedloom.measuring.result import Result
@@ -79,7 +77,8 @@ def sweep(
         over: For each field ("lr", "scaffold.lr", "solver.lr", "problem.l2") a list of values, or a
             range {"from": 1e-3, "to": 1.0, "count": 4} on a logarithmic scale.
         seeds: Every setting runs once for each of them.
-        metric: By which settings are judged; None: the problem's main metric.
+        metric: By which settings are judged, a column of the history; None: that of the first
+            metric, over clients or over rows as the problem weighs them.
         validation: The share of each client's training rows that is held out.
         search: "grid" for every combination, "random" for `trials` draws seeded by `search_seed`.
         trials: The number of draws of a random search.
@@ -92,7 +91,7 @@ def sweep(
     """
     searching.check_keys(over, algorithms, problem)
     held_out = hold_out(clients, validation, search_seed)
-    judged = metric or next(iter(options.get("metrics") or problem.metrics()))
+    judged = metric or directions.headline(options.get("metrics"), problem) or "round"
     check_metric(judged, options.get("metrics"), problem)
     known = directions.of_metrics(options.get("metrics"), problem)
     larger = directions.larger_is_better(judged, known)
@@ -214,6 +213,7 @@ def _row(trial: Trial, values: list[float], metric: str, rounds: int) -> dict[st
         "method": trial.method,
         **trial.setting,
         metric: statistics.fmean(values),
-        "spread": float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        "spread": over_seeds.spread(values),
+        "seeds": len(values),
         "rounds": rounds,
     }

@@ -2,7 +2,7 @@
 
 A sum of metrics is an exchange of its own after those of the round, with the model as its question.
 For every metric a site adds its value and a one, or two zeros where it has no rows to take it on.
-Where a metric of all rows is made of means, it adds their sums over rows, and the number of rows.
+For what is taken over the rows of all sites, it adds its sum over rows and the number of rows.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedloom.directions import ROWS
 from fedloom.errors import UnopenedError
 from fedloom.exchange.hub import Letter
 from fedloom.exchange.secure.hub import SecureHub
@@ -25,17 +26,20 @@ _THOUSAND = 1024.0  # rows are counted by it, so that sums over many stay within
 def names_of(wanted: Wanted) -> tuple[str, ...]:
     """The numbers that are summed, in their order."""
     parts = (OBJECTIVE,) if "objective" in wanted.of_the_whole else ()
-    return (*wanted.of_clients, *means_behind(wanted.pooled), *parts)
+    by_rows = (name + ROWS for name in wanted.of_clients)
+    return (*wanted.of_clients, *by_rows, *means_behind(wanted.pooled), *parts)
 
 
 def part(told: Mapping[str, Any], names: tuple[str, ...]) -> np.ndarray:
     """What a site adds to the sum."""
 
     def pair(name: str) -> tuple[float, float]:
-        if told[name] is None:
+        by_rows = name in ROW_NUMBERS or name not in told
+        value = told[name if name in told else name.removesuffix(ROWS)]
+        if value is None:
             return 0.0, 0.0
-        weight = told["rows"] / _THOUSAND if name in ROW_NUMBERS else 1.0
-        return told[name] * weight, weight
+        weight = told["rows"] / _THOUSAND if by_rows else 1.0
+        return value * weight, weight
 
     return np.array([pair(name) for name in names], np.float64)
 
@@ -70,5 +74,5 @@ def means(hub: SecureHub, model: bytes, wanted: Wanted) -> dict[str, float]:
 
 def _named(found: dict[str, float], wanted: Wanted) -> dict[str, float]:
     """The metrics by name, in the place of the means that they are made of."""
-    plain = {name: found[name] for name in (*wanted.of_clients, OBJECTIVE) if name in found}
-    return plain | {name: made_of(name, found) for name in wanted.pooled}
+    means = {name: value for name, value in found.items() if name not in ROW_NUMBERS}
+    return means | {name: made_of(name, found) for name in wanted.pooled}

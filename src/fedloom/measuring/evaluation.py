@@ -2,12 +2,12 @@
 
 A metric that is a mean over rows is taken at each client, on its test rows where it has some, and
 then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
-standard deviation. A metric of all scores and labels, such as F1, is taken over the rows of all
-clients together, and its spread is that of the same metric at each client. Others belong to the
-federation as a whole: the objective on training rows and its gap (plain, or relative to that of the
-zero model), the distance of the hub's model to a known optimum (plain, or relative to the optimum's
-norm as "optimality"), its share of zeros, and the AUC over all clients' rows, which exists even
-where each client has one class only.
+standard deviation; beside these stands its mean over the rows of all clients. A metric of all
+scores and labels, such as F1, is taken over the rows of all clients together, and its spread is
+that of the same metric at each client. Others belong to the federation as a whole: the objective on
+training rows and its gap (plain, or relative to that of the zero model), the distance of the hub's
+model to a known optimum (plain, or relative to the optimum's norm as "optimality"), and its share
+of zeros.
 
 Where a method has other models beside the one that it hands out, such as an average of its
 iterates, all of this is taken on them too, under names such as "average_accuracy".
@@ -20,29 +20,38 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.errors import ParameterError
+from fedloom.directions import ROWS, by_rows
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.measuring.wanted import Wanted, chosen_from
+from fedloom.metrics.ready import shown_without_scores
 from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan, map_group
+from fedloom.rows import Store
 from fedloom.types import Array, Held, Tree
 
 Raw = dict[str, Any]  # what was measured of one model
 MAIN = ""  # the prefix of the metrics of the model that the hub hands out
 
-OF_THE_WHOLE = ("auc", "objective", "sparsity", *NEED_OPTIMUM)
+OF_THE_WHOLE = ("objective", "sparsity", *NEED_OPTIMUM)
 
 
 def choose(
     names: Sequence[str] | Mapping[str, Metric | None] | None, problem: Problem, has_optimum: bool
 ) -> Wanted:
-    """Check the names of metrics; None stands for the problem's own."""
+    """Check the names of metrics; None stands for those that are shown."""
     return chosen_from(names, problem, has_optimum, OF_THE_WHOLE)
+
+
+def choose_at_sites(
+    names: Sequence[str] | Mapping[str, Metric | None] | None, problem: Problem
+) -> Wanted:
+    """The same over a network, where by default nothing needs scores of single rows."""
+    return choose(shown_without_scores(problem) if names is None else names, problem, False)
 
 
 def whole_model(
@@ -80,7 +89,7 @@ def _measure_model(
     wanted: Wanted,
 ) -> Raw:
     def of(group: Group, state: Tree) -> dict[str, Held]:
-        store = group.train if group.test is None else group.test
+        store = _measured(group)
 
         def at_client(common: Tree, f: AnyOracle, index: Array, client: Tree) -> dict[str, Held]:
             algorithm, model = common
@@ -94,11 +103,6 @@ def _measure_model(
                 name: batch.mean(metric.function(arrays, batch.rows).astype(deployed.dtype))
                 for name, metric in wanted.at(problem).items()
             }
-            if "auc" in wanted.of_the_whole:
-                labels = batch.rows.y
-                if batch.counts is not None:
-                    labels = jnp.where(batch.counts, labels, -1)
-                out |= {"scores": problem.predict(arrays, batch.rows.x), "labels": labels}
             if wanted.pooled:
                 out |= {"outputs": problem.scores(arrays, batch.rows.x), "targets": batch.rows.y}
             return out
@@ -127,7 +131,7 @@ def per_client(
     of_scores = wanted.of_scores(federation.fed.problem)
     for prefix, raw in raws.items():
         for group, out in zip(federation.groups, raw["groups"], strict=True):
-            sizes = (group.train if group.test is None else group.test).sizes
+            sizes = _measured(group).sizes
             for name in wanted.of_clients:
                 values = np.where(sizes > 0, np.asarray(out[name], float), np.nan)
                 table[prefix + name][_members(group)] = values
@@ -161,23 +165,34 @@ def _summarise_model(
     optimum: Optimum | None,
 ) -> dict[str, float]:
     row: dict[str, float] = {}
-    for name, metric in wanted.at(federation.fed.problem).items():
-        row |= spread(name, clients[name], metric.larger_is_better)
+    problem, rows = federation.fed.problem, _rows(federation)
+    for name, metric in wanted.at(problem).items():
+        row |= of_rows(name, clients[name], rows, metric.larger_is_better, problem)
     everyone = _all_scored(raw, federation) if wanted.pooled else ()
     for name, metric in wanted.of_scores(federation.fed.problem).items():
         row |= spread(name, clients[name], metric.larger_is_better)
         row[name] = _float(metric, *everyone)
     vector = np.asarray(raw["model"], float)
     for name in wanted.of_the_whole:
-        if name == "auc":
-            row[name] = _pooled_auc(raw)
-        elif name == "sparsity":
+        if name == "sparsity":
             row[name] = float(np.mean(vector == 0))
         elif name == "objective":
             row[name] = float(raw["objective"])
         elif optimum is not None:
             row[name] = optimum.measure(name, vector, raw.get("objective"))
-    return row
+    return wanted.in_order(row)
+
+
+def of_rows(
+    name: str, values: np.ndarray, rows: np.ndarray, larger_is_better: bool, problem: Problem
+) -> dict[str, float]:
+    """A metric of rows: over clients and over all their rows, first as the problem weighs them."""
+    over_clients = spread(name, values, larger_is_better)
+    known = ~np.isnan(values) & (rows > 0)
+    total = rows[known].sum()
+    with np.errstate(invalid="ignore"):  # a diverged run has infinite losses
+        over_rows = {name + ROWS: float(rows[known] @ values[known] / total) if total else math.nan}
+    return over_rows | over_clients if by_rows(problem) else over_clients | over_rows
 
 
 def spread(name: str, values: np.ndarray, larger_is_better: bool) -> dict[str, float]:
@@ -204,32 +219,22 @@ def objective(federation: Federation, model: Array, plan: Plan, dual: str) -> Ar
     return smooth(model) + federation.fed.regularisation(model)
 
 
-def auc(scores: np.ndarray, labels: np.ndarray) -> float:
-    """P(score of a positive > score of a negative), ties counting half; nan with one class."""
-    positives = labels > 0
-    p, q = int(positives.sum()), int((~positives).sum())
-    if p == 0 or q == 0:
-        return math.nan
-    others = np.sort(scores[~positives])
-    below = np.searchsorted(others, scores[positives], "left")
-    up_to = np.searchsorted(others, scores[positives], "right")
-    return float((below + up_to).sum() / (2 * p * q))
+def _measured(group: Group) -> Store:
+    """The rows on which a group is measured."""
+    return group.train if group.test is None else group.test
 
 
-def _pooled_auc(raw: dict[str, Any]) -> float:
-    scores = np.concatenate([np.asarray(out["scores"], float).ravel() for out in raw["groups"]])
-    labels = np.concatenate([np.asarray(out["labels"]).ravel() for out in raw["groups"]])
-    if scores.shape != labels.shape:
-        raise ParameterError(
-            "metric 'auc' needs labels of 2 classes and one score a row; this problem gives "
-            "several scores a row. Use accuracy instead."
-        )
-    return auc(scores[labels >= 0], labels[labels >= 0])
+def _rows(federation: Federation) -> np.ndarray:
+    """How many rows each client is measured on."""
+    rows = np.zeros(federation.fed.n)
+    for group in federation.groups:
+        rows[_members(group)] = _measured(group).sizes
+    return rows
 
 
 def _scored(group: Group, out: Mapping[str, Any]) -> list[tuple[np.ndarray, np.ndarray]]:
     """The scores and labels of each client of a group, without padding."""
-    sizes = (group.train if group.test is None else group.test).sizes
+    sizes = _measured(group).sizes
     scores, labels = np.asarray(out["outputs"]), np.asarray(out["targets"])
     return [(scores[i, :size], labels[i, :size]) for i, size in enumerate(sizes)]
 

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.measuring import party_scores
-from fedloom.measuring.evaluation import auc
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.measuring.wanted import Wanted, chosen_from
 from fedloom.population import Federation, LabelParty
@@ -24,7 +23,7 @@ from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Tree
 
 OF_PARTIES = ("features", "contribution")
-OF_THE_WHOLE = ("auc", "objective", "residual", "sparsity", *NEED_OPTIMUM)
+OF_THE_WHOLE = ("objective", "residual", "sparsity", *NEED_OPTIMUM)
 
 
 def choose(
@@ -74,8 +73,6 @@ def of_scores(
     for name, metric in wanted.at(fed.problem).items():
         # Of scores and labels here.
         out[name] = metric.function(scores, labels).astype(scores.dtype).mean()
-    if "auc" in wanted.of_the_whole:
-        out |= {"scores": scores, "labels": labels}
     if wanted.pooled:
         logistic = fed.problem.link == "logit"  # whose labels are -1 and +1
         out |= {"outputs": scores, "targets": (labels > 0).astype(int) if logistic else labels}
@@ -111,14 +108,12 @@ def row_of(
     for name, metric in wanted.of_scores(problem).items():
         row[name] = float(metric.function(np.asarray(raw["outputs"]), np.asarray(raw["targets"])))
     for name in wanted.of_the_whole:
-        if name == "auc":
-            row[name] = auc(np.asarray(raw["scores"]), np.asarray(raw["labels"]))
-        elif name not in NEED_OPTIMUM:
+        if name not in NEED_OPTIMUM:
             row[name] = float(raw[name])
         elif optimum is not None:
             model = np.asarray(raw["model"], float)
             row[name] = optimum.measure(name, model, float(raw["objective"]))
-    return row
+    return wanted.in_order(row)
 
 
 def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str) -> Optimum:

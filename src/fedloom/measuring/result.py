@@ -78,6 +78,12 @@ class Result:
         """The last row of the history."""
         return self.rows[-1]
 
+    @property
+    def headline(self) -> str | None:
+        """The main column of the history; the mean over clients or rows, as the problem weighs."""
+        known = self.about.get("headline")
+        return known if known in self.final else next(iter(labels.metrics(self.final)), None)
+
     def larger_is_better(self, column: str) -> bool:
         """Whether a column of the history should grow, as its metric says."""
         return directions.grows(column, self.about.get("larger_is_better", ()))
@@ -93,7 +99,7 @@ class Result:
             log: Whether the vertical axis is logarithmic.
             title: Above the picture.
         """
-        chosen = metrics or tuple(labels.metrics(self.final)[:1])
+        chosen = metrics or ((self.headline,) if self.headline else ())
         name = self.about["algorithm"].split("(")[0]
         return curves.draw({name: self}, metrics=chosen, against=against, log=log, title=title)
 

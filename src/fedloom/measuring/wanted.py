@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from fedloom.directions import base
 from fedloom.errors import ParameterError
+from fedloom.hints import closest
 from fedloom.measuring.optimum import NEED_OPTIMUM
-from fedloom.metrics.ready import READY, available, metric_of
+from fedloom.metrics.ready import READY, available, metric_of, shown
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.vertical import Vertical
 
@@ -18,7 +20,8 @@ class Wanted(NamedTuple):
     of_clients: tuple[str, ...]
     of_the_whole: tuple[str, ...]
     own: tuple[tuple[str, Metric], ...]  # the user's own, as they were passed
-    pooled: tuple[str, ...] = ()  # of all scores and labels
+    pooled: tuple[str, ...]  # of all scores and labels
+    names: tuple[str, ...]  # all, in the order in which they were asked for
 
     def at(self, problem: Problem) -> dict[str, Metric]:
         """The metrics of clients, as a problem defines them."""
@@ -30,6 +33,15 @@ class Wanted(NamedTuple):
         known = {**problem.metrics(), **dict(self.own)}
         return {name: known.get(name) or metric_of(name, problem) for name in self.pooled}
 
+    def in_order(self, row: Mapping[str, float]) -> dict[str, float]:
+        """The columns of these metrics in the order in which they were asked for."""
+
+        def place(column: str) -> int:
+            name = column if column in self.names else base(column)
+            return self.names.index(name) if name in self.names else len(self.names)
+
+        return {column: row[column] for column in sorted(row, key=place)}
+
 
 def chosen_from(
     names: Sequence[str] | Mapping[str, Metric | None] | None,
@@ -37,7 +49,7 @@ def chosen_from(
     has_optimum: bool,
     of_the_whole: tuple[str, ...],
 ) -> Wanted:
-    """Check the names of metrics; None stands for the problem's own, `of_the_whole` adds some.
+    """Check the names of metrics; None stands for those that are `shown`, `of_the_whole` adds some.
 
     In a mapping, None stands for the metric that a name has without it.
     """
@@ -54,15 +66,15 @@ def chosen_from(
     of_rows = tuple(name for name, metric in defined.items() if metric.of == "rows")
     of_scores = tuple(name for name, metric in defined.items() if metric.of == "scores")
     known = (*of_rows, *of_scores)
-    chosen = tuple(names) if names is not None else known
+    chosen = tuple(names) if names is not None else shown(problem)
     for name in chosen:
         if name in READY and name not in known:
             metric_of(name, problem)  # raises where it does not fit
         elif name not in (*known, *of_the_whole):
-            there = (*known, *available(problem), *of_the_whole)
+            there = tuple(dict.fromkeys((*known, *available(problem), *of_the_whole)))
             raise ParameterError(
-                f"metrics must be among {', '.join(there)}; got {name!r}. "
-                f"Choose one of these, or pass one of your own: "
+                f"metrics must be among those of {type(problem).__name__}, {', '.join(there)}; got "
+                f"{name!r}. {_meant(name, there)}One of your own is passed with its function: "
                 f"metrics={{{name!r}: fl.Metric(function, larger_is_better=True)}}."
             )
         if name in NEED_OPTIMUM and not has_optimum:
@@ -81,7 +93,14 @@ def chosen_from(
         tuple(name for name in chosen if name not in (*of_rows, *pooled)),
         own,
         pooled,
+        chosen,
     )
+
+
+def _meant(name: str, there: Sequence[str]) -> str:
+    """A question where a name comes close; the whole list stands before it anyway."""
+    hint = closest(name, there)
+    return f"{hint} " if hint.startswith("Did") else ""
 
 
 def _check_own(name: str, metric: object) -> None:

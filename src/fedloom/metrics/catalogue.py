@@ -25,17 +25,16 @@ class MetricEntry(NamedTuple):
     network: str  # who learns what when it is taken over a network
 
 
-_MEAN_COLUMNS = "{0}, the mean over clients; {0}_worst, _worst10, _best10 and _std over clients"
+_MEAN_COLUMNS = (
+    "{0}, the mean over clients; {0}_rows, over the rows of all clients; {0}_worst, _worst10, "
+    "_best10 and _std over clients. In a vertical run {0} alone, over all rows"
+)
 _POOLED_COLUMNS = (
     "{0}, over the rows of all clients; {0}_worst, _worst10, _best10 and _std over the same metric "
     "at each client, without the clients where it is nan"
 )
 _VERTICAL = (
     "In a vertical run the label party adds up the parties' parts of the scores, as for the loss."
-)
-_MEANS = (
-    "Each site takes the mean of its own rows. The server learns every site's, with the digits and "
-    "the noise of its policy; under secure aggregation the mean over sites alone. " + _VERTICAL
 )
 _MEANS_AND_ROWS = (
     "Each site takes {} over its own rows. The server learns every site's, with the digits and the "
@@ -56,6 +55,10 @@ _TOLD_MEANS = {
 }
 
 _SAID: Mapping[str, tuple[str, str]] = {
+    "auc": (
+        "area under the ROC curve; nan with one class",
+        "P(s of a positive row > s of a negative one), ties counting half",
+    ),
     "f1": (
         "F1 score: of the second class of two, or the mean over several classes (macro); nan "
         "without a row of that second class",
@@ -94,10 +97,11 @@ _SAID: Mapping[str, tuple[str, str]] = {
 def _ready(key: str) -> MetricEntry:
     ready = READY[key]
     problems = {VALUES: "regression", PROBABILITIES: "classification with probabilities"}
+    fits = "two classes" if key == "auc" else problems.get(ready.takes, "classification")
     return MetricEntry(
         key,
         ready.larger_is_better,
-        problems.get(ready.takes, "classification"),
+        fits,
         *_SAID[key],
         _POOLED_COLUMNS.format(key),
         _MEANS_AND_ROWS.format(_TOLD_MEANS[key]) if ready.means else _SCORES,
@@ -108,7 +112,8 @@ def _of_rows(
     key: str, problems: str, about: str, formula: str, problem: Problem = _LOGISTIC
 ) -> MetricEntry:
     larger = problem.metrics()[key].larger_is_better  # problems say it themselves
-    return MetricEntry(key, larger, problems, about, formula, _MEAN_COLUMNS.format(key), _MEANS)
+    columns, network = _MEAN_COLUMNS.format(key), _MEANS_AND_ROWS.format("the mean")
+    return MetricEntry(key, larger, problems, about, formula, columns, network)
 
 
 _ENTRIES = (
@@ -131,12 +136,6 @@ _ENTRIES = (
         "Labels that are pairs are not known over a network.",
     ),
     *(_ready(key) for key in READY),
-    MetricEntry(
-        *("auc", True, "two classes, one score a row"),
-        "area under the ROC curve, over the rows of all clients; nan with one class",
-        "P(s of a positive row > s of a negative one), ties counting half",
-        *("auc", _SCORES),
-    ),
     MetricEntry(
         *("objective", False, "any"),
         "what is minimised, on training rows; in a saddle problem at the best dual",

@@ -8,9 +8,28 @@ import math
 
 import numpy as np
 
+from fedloom.errors import ParameterError
+
 Array = np.ndarray
 
 BINS = 15  # of the calibration error
+
+
+def auc(ranked: Array, labels: Array) -> float:
+    """P(score of a positive > score of a negative), ties counting half; nan with one class."""
+    if ranked.ndim > 1:
+        raise ParameterError(
+            f"metric 'auc' needs labels of 2 classes and one score a row; this problem gives "
+            f"scores of {ranked.shape[1]} classes. Use accuracy or average_precision instead."
+        )
+    positives = labels > 0
+    p, q = int(positives.sum()), int((~positives).sum())
+    if p == 0 or q == 0:
+        return math.nan
+    others = np.sort(ranked[~positives])
+    below = np.searchsorted(others, ranked[positives], "left")
+    up_to = np.searchsorted(others, ranked[positives], "right")
+    return float((below + up_to).sum() / (2 * p * q))
 
 
 def f1(decided: Array, labels: Array) -> float:

@@ -64,6 +64,7 @@ READY: Mapping[str, Ready] = {
     "f1": Ready(True, DECISIONS, classification.f1),
     "balanced_accuracy": Ready(True, DECISIONS, classification.balanced_accuracy),
     "average_precision": Ready(True, RANKS, classification.average_precision),
+    "auc": Ready(True, RANKS, classification.auc),
     "calibration_error": Ready(False, PROBABILITIES, classification.calibration_error),
     "brier": _mean(PROBABILITIES, "brier"),
     "log_loss": _mean(PROBABILITIES, "log_loss"),
@@ -74,6 +75,12 @@ READY: Mapping[str, Ready] = {
         means=("squared_error", "label", "squared_label"),
         finish=regression.r2_of_means,
     ),
+}
+
+
+_SHOWN: Mapping[str | None, tuple[str, ...]] = {
+    "identity": ("rmse", "mae", "r2"),
+    "sign": ("auc",),
 }
 
 
@@ -117,9 +124,24 @@ def means_behind(names: Iterable[str]) -> tuple[str, ...]:
 
 def needing_scores(names: Iterable[str]) -> tuple[str, ...]:
     """Those of some metrics that need the scores of single rows."""
-    return tuple(
-        name for name in names if name == "auc" or (name in READY and not READY[name].means)
-    )
+    return tuple(name for name in names if name in READY and not READY[name].means)
+
+
+def shown(problem: Problem, *, one_label: bool = True) -> tuple[str, ...]:
+    """What is measured where nobody says what; the first is the main one.
+
+    Beside the problem's own these are the errors of a regression, if a row has `one_label`, and the
+    AUC where a problem is about the order of scores.
+    """
+    more = _SHOWN.get(problem.link, ()) if one_label else ()
+    return tuple(dict.fromkeys((*more, *problem.metrics())))
+
+
+def shown_without_scores(problem: Problem) -> tuple[str, ...]:
+    """The same over a network, where scores of single rows leave only if somebody asks for them."""
+    names = shown(problem)
+    asking = needing_scores(names)
+    return tuple(name for name in names if name not in asking)
 
 
 def available(problem: Problem) -> tuple[str, ...]:
@@ -130,6 +152,8 @@ def available(problem: Problem) -> tuple[str, ...]:
 def _link_for(name: str, problem: Problem) -> str:
     """What a problem's scores say; raises ParameterError where it is not what a metric looks at."""
     link, kind = problem.link, type(problem).__name__
+    if link is None and name == "auc":
+        return "sign"  # the order of scores is all that it looks at
     if link is not None and READY[name].takes in GIVES[link]:
         return link
     if link is None:

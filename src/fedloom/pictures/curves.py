@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.hints import needs
+from fedloom.errors import ParameterError
+from fedloom.hints import closest, needs
 from fedloom.pictures import labels
 from fedloom.pictures.labels import AXES
 from fedloom.pictures.picture import Picture
@@ -44,13 +45,14 @@ def draw(
     the smallest to the largest.
     """
     needs("matplotlib", "plot")
+    _check(results, metrics, against)
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2 * len(metrics), 3.6), layout="constrained")
     panels = figure.subplots(1, len(metrics), squeeze=False)[0]
     for panel, metric in zip(panels, metrics, strict=True):
         for i, (name, runs) in enumerate(results.items()):
-            x, y = _series(runs if isinstance(runs, Sequence) else [runs], metric, against)
+            x, y = _series(_listed(runs), metric, against)
             if not len(x):
                 continue  # this method was not measured so
             style = {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
@@ -66,6 +68,28 @@ def draw(
     panels[0].legend(frameon=False)
     figure.suptitle(title, fontsize=11)
     return Picture(figure)
+
+
+def _check(
+    results: Mapping[str, Shown | Sequence[Shown]], metrics: Sequence[str], against: str
+) -> None:
+    """Refuse what no result has, of which a picture would be empty."""
+    if against not in AXES:
+        raise ParameterError(
+            f"against must be one of {', '.join(AXES)}; got {against!r}. {closest(against, AXES)}"
+        )
+    runs = [run for given in results.values() for run in _listed(given)]
+    columns = dict.fromkeys(name for run in runs for row in run.rows for name in row)
+    for metric in metrics:
+        if columns and metric not in columns:
+            raise ParameterError(
+                f"metrics must be columns of the history; got {metric!r}. "
+                f"{closest(metric, columns)}"
+            )
+
+
+def _listed(runs: Shown | Sequence[Shown]) -> Sequence[Shown]:
+    return runs if isinstance(runs, Sequence) else [runs]
 
 
 def _series(runs: Sequence[Shown], metric: str, against: str) -> tuple[np.ndarray, np.ndarray]:

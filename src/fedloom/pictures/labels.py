@@ -13,6 +13,7 @@ AXES = {  # what metrics may be drawn against
 COSTS = ("round", "bytes_up", "bytes_down", "seconds", "sites")  # what a run took
 LOGARITHMIC = ("gap", "relative_gap", "residual", "distance", "optimality")  # 0 is the solution
 _PARTS = {
+    "rows": "all rows",
     "worst": "worst client",
     "worst10": "worst tenth of the clients",
     "best10": "best tenth of the clients",
@@ -20,11 +21,13 @@ _PARTS = {
 _SPELT = {"auc": "AUC", "rmse": "RMSE", "mae": "MAE", "brier": "Brier score"}
 
 
-def label(column: str) -> str:
-    """A column of the history in words."""
+def label(column: str, columns: Iterable[str] = ()) -> str:
+    """A column of the history in words; beside one over rows, that over clients is called so."""
     base, _, part = column.rpartition("_")
     if part in _PARTS:
         return f"{label(base)}, {_PARTS[part]}"
+    if f"{column}_rows" in columns:
+        return f"{label(column)}, mean over clients"
     return _SPELT.get(column, column.replace("_", " ").capitalize())
 
 

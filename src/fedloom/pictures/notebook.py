@@ -6,7 +6,7 @@ from typing import Any
 
 from fedloom.data import holdings
 from fedloom.data.clients import Clients
-from fedloom.directions import base
+from fedloom.directions import ROWS, base
 from fedloom.pictures import labels
 from fedloom.pictures.picture import Picture
 from fedloom.pictures.shown import Shown
@@ -24,15 +24,25 @@ def partition_plot(clients: Clients) -> Picture:
 
 
 def metric_rows(result: Shown) -> list[dict[str, Any]]:
-    """A row for each metric at the end of a run: over all clients, and how it is spread."""
+    """A row for each metric at the end of a run: over clients, as a whole, and how it is spread."""
     final = result.final
-    parts = {"mean": "", "worst client": "_worst", "worst tenth": "_worst10",
-             "best tenth": "_best10", "deviation": "_std"}  # fmt: skip
-    bases = [name for name in labels.metrics(final) if name == base(name)]
+    parts = {"worst client": "_worst", "worst tenth": "_worst10", "best tenth": "_best10",
+             "deviation over clients": "_std"}  # fmt: skip
+
+    def summed_up(name: str) -> dict[str, Any]:
+        """What is over the rows of all clients, or of the model, is of the whole."""
+        both = name + ROWS in final
+        return {
+            "mean over clients": final[name] if both else None,
+            "as a whole": final[name + ROWS if both else name],
+        }
+
     return [
         {"metric": labels.label(name)}
+        | summed_up(name)
         | {part: final.get(name + suffix) for part, suffix in parts.items()}
-        for name in bases
+        for name in labels.metrics(final)
+        if name == base(name)
     ]
 
 

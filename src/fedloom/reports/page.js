@@ -209,7 +209,24 @@
     }];
   }
 
-  const KINDS = { curves, clients, holdings, weights, support, coefficients, sizes };
+  function trials(data, choice) {
+    const tried = (method) => method.trials.filter((t) => choice.field in t.at);
+    const values = data.methods.flatMap((m) => tried(m).map((t) => t.at[choice.field]));
+    const numbers = values.every((v) => typeof v === "number"), low = Math.min(...values);
+    const type = !numbers ? "category" : low > 0 && Math.max(...values) > 10 * low ? "log" : "linear";
+    const traces = data.methods.map((method, i) => ({
+      x: tried(method).map((t) => t.at[choice.field]), y: tried(method).map((t) => t.y), name: safe(method.name),
+      mode: "markers", marker: { color: colour(i), symbol: SYMBOLS[i % SYMBOLS.length], size: 10, opacity: 0.85 },
+      text: tried(method).map((t) => safe(Object.entries(t.at).map(([k, v]) => `${k} = ${v}`).join(", "))),
+      hovertemplate: "%{text}<br>%{y:.4g}<extra>%{fullData.name}</extra>",
+    }));
+    return [traces, { hovermode: "closest", xaxis: { title: safe(choice.field), type }, yaxis: { title: safe(data.metric) } }];
+  }
+  trials.choices = (data) => [
+    { name: "field", label: "Parameter", options: data.fields.map((f) => [f, f]), many: true },
+  ];
+
+  const KINDS = { trials, curves, clients, holdings, weights, support, coefficients, sizes };
 
   // ---- one picture on the page
 

@@ -1,18 +1,17 @@
 """From folders to studies: runs on the same problem and the same data stand together."""
 
-import contextlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom.checksums import read_json
-from fedloom.errors import DataError, FedloomError
-from fedloom.experiments import building, settings
-from fedloom.experiments.addresses import short_name
-from fedloom.experiments.locations import Location
-from fedloom.experiments.registries import PROBLEMS, code_of_others
+from fedloom.errors import DataError
+from fedloom.experiments import settings
+from fedloom.experiments.folder import SWEEP
+from fedloom.experiments.rows_of_methods import Asked
 from fedloom.measuring.result import Result, load
+from fedloom.pictures import labels
 
 
 class Run(NamedTuple):
@@ -43,6 +42,8 @@ class Study(NamedTuple):
     methods: dict[str, list[Result]]  # by name, one result a seed
     commands: list[str]  # which run it again
     settings: str  # the text of the settings file; empty where there was none
+    asked: Asked  # the main column and what tables shall say beside it
+    sweeps: list[dict[str, Any]]  # what sweeps have left: metric, larger_is_better, over, trials
 
     @property
     def runs(self) -> list[Result]:
@@ -53,6 +54,10 @@ class Study(NamedTuple):
     def columns(self) -> list[str]:
         """The columns of the histories, in their order."""
         return list(dict.fromkeys(name for run in self.runs for name in run.rows[-1]))
+
+    def label(self, column: str) -> str:
+        """A column in words."""
+        return labels.label(column, self.columns)
 
 
 def read(folders: Iterable[str | Path]) -> list[Study]:
@@ -75,7 +80,12 @@ def _runs(root: Path) -> Iterator[Run]:
             f"{root} holds no saved result. Give a folder that `fedloom run`, `fedloom compare` or "
             f"Result.save wrote."
         )
-    yield from (Run(load(folder), folder, root) for folder in found)
+    runs = [Run(load(folder), folder, root) for folder in found]
+    names = [table["name"] for table in _tables(root).get("algorithm", ())]
+    # As the settings have them; what they do not name comes after, by the names of folders.
+    yield from sorted(
+        runs, key=lambda run: names.index(run.method) if run.method in names else len(names)
+    )
 
 
 def _question(result: Result) -> tuple[Any, ...]:
@@ -102,6 +112,8 @@ def _study(runs: Sequence[Run]) -> Study:
         methods,
         [_command(first[root]) for root in roots],
         "\n".join(dict.fromkeys(filter(None, texts))),
+        _asked(runs, methods),
+        [read_json(root / SWEEP) for root in roots if (root / SWEEP).exists()],
     )
 
 
@@ -126,7 +138,7 @@ def _title(run: Run) -> str:
 
 
 def _command(run: Run) -> str:
-    """What runs it again: a command with the settings file, or the call in Python."""
+    """What runs it again, where the report was asked for: a command, or the call in Python."""
     about, file = run.result.about, run.root / "settings.toml"
     if not file.exists():
         return (
@@ -135,48 +147,17 @@ def _command(run: Run) -> str:
             f"seed={about.get('seed')})"
         )
     verb = "run" if run.folder == run.root else "compare"
-    verb = "sweep" if (run.root / "best.json").exists() else verb
+    verb = "sweep" if (run.root / SWEEP).exists() else verb
     if about.get("engine") == "federation":
-        return "fedloom submit settings.toml --kit KIT"
-    written = json.loads(json.dumps(_written(file)))
-    changed = _changes(written, _tables(run.root))
-    return " ".join([f"fedloom {verb} settings.toml", *(f"--set '{entry}'" for entry in changed)])
+        return f"fedloom submit {shlex.quote(str(file))} --kit KIT"
+    return f"fedloom {verb} {shlex.quote(str(file))}"
 
 
-def _written(file: Path) -> dict[str, Any]:
-    """The settings as they were written, with defaults; whoever reads a report executes no code."""
-    tables = settings.tables_of(file)
-    if not code_of_others(tables):
-        return settings.read(file).resolved()
-    methods = tables["algorithm"]
-    if isinstance(methods, dict):
-        methods = [{"name": short_name(methods["key"]), **methods}]
-    place = Location(str(file), "")  # which admits fedloom's own only
-    problem = tables["problem"]
-    with contextlib.suppress(FedloomError):
-        problem = building.describe(building.problem(problem, place / "problem"), PROBLEMS)
-    stated = {**tables, "problem": problem, "algorithm": methods}
-    return stated | settings.options_of(tables, place)
-
-
-def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """What was changed on the command line, as "table.key=value"."""
-    for key, value in after.items():
-        was = before.get(key)
-        if not path and (key == settings.CODE or (key == "algorithm" and len(value) > 1)):
-            continue  # only a single method can be changed
-        if key == "algorithm" and not path:
-            was, value = was[0], value[0]
-        if isinstance(value, dict) and isinstance(was, dict):
-            yield from _changes(was, value, f"{path}{key}.")
-        elif value != was:
-            yield f"{path}{key}={_toml(value)}"
-
-
-def _toml(value: Any) -> str:
-    """A value as TOML has it in a line."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_toml(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(value)
+def _asked(runs: Sequence[Run], methods: Collection[str]) -> Asked:
+    """What the first settings ask of the table, as far as it is there; else the main column."""
+    how, there = _tables(runs[0].root).get("compare", {}), runs[0].result.final
+    named = (how.get("metric"), *how.get("metrics", ()))
+    metrics = tuple(name for name in dict.fromkeys(named) if name in there)
+    paired = how.get("paired") if how.get("paired") in methods else None
+    main = (runs[0].result.headline or "round",)
+    return Asked(metrics or main, how.get("target"), how.get("interval"), paired)

@@ -14,6 +14,7 @@ from fedloom.measuring.result import Result
 from fedloom.pictures import labels
 from fedloom.reports.coefficients import coefficients
 from fedloom.reports.reading import Study
+from fedloom.reports.trials import trials
 
 Data = dict[str, Any]
 
@@ -39,7 +40,8 @@ def sections(study: Study) -> list[tuple[Section, Data]]:
 
 def _progress(study: Study) -> Data | None:
     names = [n for n in labels.metrics(study.columns) if n not in labels.LOGARITHMIC]
-    return _curves(study, names)
+    main = [name for name in study.asked.metrics if name in names]  # what is shown first
+    return _curves(study, list(dict.fromkeys((*main, *names))))
 
 
 def _solving(study: Study) -> Data | None:
@@ -52,7 +54,7 @@ def _curves(study: Study, columns: Sequence[str]) -> Data | None:
         return None
     return {
         "metrics": [
-            {"name": n, "label": labels.label(n), "log": base(n) in labels.LOGARITHMIC}
+            {"name": n, "label": study.label(n), "log": base(n) in labels.LOGARITHMIC}
             for n in columns
         ],
         "series": [_series(name, runs, columns) for name, runs in study.methods.items()],
@@ -96,8 +98,11 @@ def _clients(study: Study) -> Data | None:
     ]
     if not names or len(first.client_names) < 2:
         return None
+    main = [name for name in names if name in map(base, study.asked.metrics)]
+    names = list(dict.fromkeys((*main, *names)))
     return {
         "clients": list(first.client_names),
+        "seeds": max(len(runs) for runs in study.methods.values()),
         "metrics": [{"name": name, "label": labels.label(name)} for name in names],
         "series": [
             {"name": method}
@@ -196,6 +201,12 @@ def _real(value: float | None) -> float:
 
 SECTIONS = (
     Section(
+        "trials",
+        "What was tried",
+        "Each mark is a setting, judged on held-out training rows; the best were trained anew.",
+        trials,
+    ),
+    Section(
         "curves",
         "Progress",
         "Each line is the mean over seeds; the band reaches from the lowest to the highest seed.",
@@ -210,7 +221,8 @@ SECTIONS = (
     Section(
         "clients",
         "How the clients fare",
-        "Each mark is a client at the end of the run, with the model that it would use.",
+        "Each mark is a client at the end of the run, with the model that it would use; with "
+        "several seeds, its mean over them.",
         _clients,
     ),
     Section(

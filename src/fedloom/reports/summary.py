@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedloom.directions import base
+from fedloom.directions import ROWS, base
+from fedloom.experiments import over_seeds, paper_tables, rows_of_methods
+from fedloom.experiments.rows_of_methods import values_of
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
 from fedloom.reports.reading import Study
 
+_OF = {"": "", "all rows": " over all rows"}  # what a label says after its comma, in a sentence
 _MOST_METRICS = 5  # more do not fit a laptop; the pictures show all
 
 
@@ -20,6 +23,7 @@ class Cell(NamedTuple):
     text: str
     spread: str = ""  # the standard deviation over seeds
     best: bool = False
+    interval: str = ""  # the confidence interval of the mean
 
 
 class Summary(NamedTuple):
@@ -28,6 +32,9 @@ class Summary(NamedTuple):
     columns: list[str]
     rows: list[tuple[str, str, list[Cell]]]  # name, a remark, the cells
     sentence: str
+    seeds: str  # how many each method has
+    interval: str  # the level of confidence intervals; empty where there are none
+    differences: list[dict[str, str]]  # from one method, seed by seed: a row for each other
 
     @property
     def spread(self) -> bool:
@@ -38,55 +45,75 @@ class Summary(NamedTuple):
 def summarise(study: Study) -> Summary:
     """The final metrics of each method, the best of them marked, and what they cost."""
     columns = _columns(study)
-    values = {name: [_values(runs, name) for runs in study.methods.values()] for name in columns}
+    values = {name: [values_of(runs, name) for runs in study.methods.values()] for name in columns}
+    level = study.asked.interval
     best = {name: _best(study, name, values[name]) for name in columns}
     rows = [
         (
             name,
             _remark(runs),
-            [_cell(values[column][i], i in best[column]) for column in columns]
+            [_cell(values[column][i], i in best[column], level) for column in columns]
             + [Cell(text) for text in _costs(runs)],
         )
         for i, (name, runs) in enumerate(study.methods.items())
     ]
-    titles = [labels.label(column) for column in columns]
-    return Summary([*titles, "Rounds", "Sent", "Seconds"], rows, _sentence(study, values, best))
+    counts = sorted({len(runs) for runs in study.methods.values()})
+    return Summary(
+        [*map(study.label, columns), "Rounds", "Sent", "Seconds"],
+        rows,
+        _sentence(study, values, best),
+        " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))),
+        "" if level is None else f"{100 * level:.4g}%",
+        _differences(study),
+    )
 
 
 def _columns(study: Study) -> list[str]:
-    """Each metric, and the worst client's value of it; those that all runs have come first."""
+    """What is asked for; then each metric over clients and rows, and the worst client's value.
+
+    Of the others, those that all runs have come first.
+    """
+    asked = [name for name in study.asked.metrics if name in study.columns]
     names = [
         name
         for name in labels.metrics(study.columns)
-        if name == base(name) or name.endswith("_worst")
+        if name == base(name) or name.endswith(("_worst", ROWS))
     ]
     names.sort(key=lambda name: not all(name in run.final for run in study.runs))
-    return names[:_MOST_METRICS]
+    return list(dict.fromkeys((*asked, *names)))[: max(_MOST_METRICS, len(asked))]
 
 
-def _values(runs: Sequence[Result], column: str) -> list[float]:
-    found = [run.final.get(column) for run in runs]
-    return [float("nan") if value is None else value for value in found]
+def _differences(study: Study) -> list[dict[str, str]]:
+    """How far methods are from the one that they are paired with."""
+    asked = study.asked
+    if asked.paired is None:
+        return []
+    made = zip(study.methods, rows_of_methods.table(study.methods, asked), strict=True)
+    rows = []
+    for name, row in made:
+        if name != asked.paired:
+            shown = {"Method": name}
+            for metric in asked.metrics:
+                shown |= paper_tables.apart(row, asked, metric, study.label(metric))
+            rows.append(shown)
+    return rows
 
 
 def _best(study: Study, column: str, values: list[list[float]]) -> set[int]:
     """Which methods show the best value; none where there is nothing to choose from."""
     if len(values) < 2 or column == "sparsity":
         return set()
-    sign = 1 if any(run.larger_is_better(column) for run in study.runs) else -1
-    means = [statistics.fmean(entry) for entry in values]
-    known = [sign * mean for mean in means if mean == mean]
-    if len(known) < 2:
-        return set()
-    shown = labels.number(sign * max(known))
-    return {i for i, mean in enumerate(means) if labels.number(mean) == shown}
+    larger = any(run.larger_is_better(column) for run in study.runs)
+    return paper_tables.best_of([statistics.fmean(entry) for entry in values], larger)
 
 
-def _cell(values: list[float], best: bool) -> Cell:
+def _cell(values: list[float], best: bool, level: float | None) -> Cell:
     if not np.isfinite(values).all():
         return Cell("n/a")  # not measured, or no longer a number
-    spread = labels.number(statistics.stdev(values), 2) if len(values) > 1 else ""
-    return Cell(labels.number(statistics.fmean(values)), spread, best)
+    text = paper_tables.with_spread(statistics.fmean(values), over_seeds.spread(values))
+    mean, _, spread = text.partition(" ± ")
+    ends = None if level is None else over_seeds.interval(values, level)
+    return Cell(mean, spread, best, "" if ends is None else paper_tables.ends(*ends))
 
 
 def _costs(runs: Sequence[Result]) -> list[str]:
@@ -112,12 +139,14 @@ def _sentence(study: Study, values: dict[str, list[list[float]]], best: dict[str
         f"{_count(len(names), 'method')} on {_count(len(runs[0].client_names), 'client')}, "
         f"{_count(rounds, 'round')}, {_count(seeds, 'seed')}."
     )
-    for column in list(values)[:2]:
+    main, *others = values
+    worst = [column for column in others if column.endswith("_worst")][:1]
+    for column in (main, *worst):
         leaders = sorted(best[column]) if len(names) > 1 else [0]
         if len(leaders) == 1:
             value = labels.number(statistics.fmean(values[column][leaders[0]]))
             metric, _, part = labels.label(column).partition(", ")
-            what = f"{metric} for the {part}" if part else metric
+            what = metric + _OF.get(part, f" for the {part}")
             winner = f"{names[leaders[0]]} has the best {_inside(what)}" if len(names) > 1 else what
             text += f" {winner}: {value}."
     joined = runs[0].about.get("alignment")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import jax
 
+from fedloom import directions
 from fedloom.data.parties import Holders
 from fedloom.measuring.reference import Reference
 from fedloom.measuring.result import Result
@@ -110,7 +111,7 @@ def simulate(
             type(algorithm).__name__,
             done=run.state.round,
             total=rounds,
-            metric=(*task.wanted.of_clients, *task.wanted.pooled, *task.wanted.of_the_whole, "")[0],
+            metric=directions.headline(task.metrics, problem) or "",
         )
         try:
             run.run(bar)

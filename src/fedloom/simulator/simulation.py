@@ -155,6 +155,7 @@ class Simulation:
                 "bytes_up": self.bytes_up,
                 "seconds": self.seconds,
                 "larger_is_better": self._growing(),
+                "headline": directions.headline(self.task.metrics, fed.problem),
             },
             holdings=holdings.columns(self.task.clients),
         )

@@ -14,6 +14,7 @@ from fedloom.measuring.joint_evaluation import OfParties
 from fedloom.measuring.measures import Measures
 from fedloom.measuring.optimum import TO_A_POINT, Optimum
 from fedloom.measuring.reference import Reference
+from fedloom.metrics.ready import shown
 from fedloom.population import assemble
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.saddle import SaddleProblem
@@ -43,7 +44,8 @@ class Task:
     ):
         check_fit(algorithm, problem)
         self.clients = clients
-        self.metrics = metrics
+        labels = clients.y if isinstance(clients, Parties) else clients.train.y
+        self.metrics = shown(problem, one_label=labels.ndim == 1) if metrics is None else metrics
         federation = assemble(problem, clients, batch_size, precision)
         self.plan = plan_for(federation, devices)
         self.federation = put_on_devices(federation, self.plan)
@@ -56,7 +58,7 @@ class Task:
         self.measure = compiled(
             self.measures.measure, "plan", "wanted", deterministic=deterministic
         )
-        self.wanted = self.measures.choose(metrics, problem, optimum is not None)
+        self.wanted = self.measures.choose(self.metrics, problem, optimum is not None)
         self.about: dict[str, Any] = {
             "problem": repr(problem),
             "clients": len(clients),

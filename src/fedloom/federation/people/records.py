@@ -5,6 +5,7 @@ from typing import Any
 from fedloom.checksums import read_json, write_json
 from fedloom.errors import FederationError
 from fedloom.experiments.settings import Settings
+from fedloom.experiments.written import runnable
 from fedloom.federation.job import fingerprint
 from fedloom.federation.kits import Kit
 
@@ -26,7 +27,8 @@ class Record:
 
     def keep(self, settings: Settings) -> None:
         """Remember with which settings the run is submitted."""
-        self.settings, self.text = settings.resolved(), settings.place.text
+        self.settings = settings.resolved()
+        self.text = runnable(settings) if settings.place.text else ""  # else it came from Python
 
     def end(self, job: str, told: dict[str, Any]) -> None:
         """Remember how a job has ended."""

@@ -172,11 +172,10 @@ class ColumnsAtServer:
     def choose(self, metrics: Sequence[str] | None) -> Wanted:
         """The metrics that a run asks for."""
         wanted = joint_evaluation.choose(metrics, self.settings.problem, False)
-        hidden = [name for name in wanted.of_the_whole if name != "auc"]
-        if self.secure and hidden:
+        if self.secure and wanted.of_the_whole:
             raise FederationError(
-                f"metric {hidden[0]!r} needs what secure aggregation hides from the label party. "
-                f"Leave it out, or set federation.secure_aggregation = false."
+                f"metric {wanted.of_the_whole[0]!r} needs what secure aggregation hides from the "
+                f"label party. Leave it out, or set federation.secure_aggregation = false."
             )
         return wanted
 

@@ -156,7 +156,8 @@ class Course:
     def result(self, run_name: str, notes: list[str]) -> Result:
         """What the run leaves."""
         hub, run = self.hub, self.settings.options()
-        known = directions.of_metrics(run["metrics"], self.settings.problem)
+        problem = self.settings.problem
+        known = directions.of_metrics(self.wanted.names, problem)
         columns = self.progress.rows[-1] if self.progress.rows else ()
         return Result(
             model=to_host(self.all.model(hub)),
@@ -168,7 +169,7 @@ class Course:
             status="done",
             about={
                 "algorithm": repr(self.settings.algorithm),
-                "problem": repr(self.settings.problem),
+                "problem": repr(problem),
                 "clients": len(self.all.roster.names),
                 "batch_size": run["batch_size"],
                 "seed": run["seed"],
@@ -177,6 +178,7 @@ class Course:
                 "run": run_name,
                 "notes": notes,
                 "larger_is_better": directions.growing(columns, known),
+                "headline": directions.headline(self.wanted.names, problem),
                 **privacy_ledger.statement(self.settings.algorithm, self.noises),
                 **self.all.about,
             },

@@ -101,13 +101,13 @@ class RowsAtServer:
 
     def choose(self, metrics: Sequence[str] | None) -> Wanted:
         """The metrics that a run asks for."""
-        wanted = evaluation.choose(metrics, self.settings.problem, False)
-        for name in self._needing_scores(wanted) if self.secure else ():
+        wanted = evaluation.choose_at_sites(metrics, self.settings.problem)
+        for name in needing_scores(wanted.pooled) if self.secure else ():
             raise FederationError(
                 f"metric {name!r} needs scores of single rows, which secure aggregation is to "
                 f"hide. Choose another metric, or set federation.secure_aggregation = false."
             )
-        if "auc" in wanted.of_the_whole and len(self.roster.labels or ()) != 2:
+        if "auc" in wanted.pooled and len(self.roster.labels or ()) != 2:
             raise FederationError(
                 f"metric 'auc' needs labels of 2 classes; the sites have "
                 f"{len(self.roster.labels or ())}. Choose another metric."
@@ -126,7 +126,7 @@ class RowsAtServer:
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         if isinstance(hub, SecureHub):
             found = summed_metrics.means(hub, wire.encode(model), wanted)
-            return self._of_the_whole(hub, wanted, model, found), {}
+            return wanted.in_order(self._of_the_whole(hub, wanted, model, found)), {}
         answers = sites.ask_each(about_states(hub, "measure", body=wire.encode(model)))
         sites.check_quorum()
         heard = {
@@ -144,24 +144,18 @@ class RowsAtServer:
 
         table = {name: column(name) for name in wanted.of_clients}
         row: dict[str, float] = {}
-        for name, metric in wanted.at(self.settings.problem).items():
-            row |= evaluation.spread(name, table[name], metric.larger_is_better)
+        problem, rows = self.settings.problem, np.nan_to_num(column("rows"))
+        for name, metric in wanted.at(problem).items():
+            row |= evaluation.of_rows(name, table[name], rows, metric.larger_is_better, problem)
         scored: dict[str, scores.Scored] = {}
-        if self._needing_scores(wanted):
+        if needing_scores(wanted.pooled):
             said = {name: heard[name] for name in told}
             scored = scores.read(said, len(self.roster.labels or ()), self._row(model), hub.report)
-        pooled, own = scores.pooled(wanted, self.settings.problem, hub.names, told, scored)
+        pooled, own = scores.pooled(wanted, problem, hub.names, told, scored)
         row, table = row | pooled, table | own
         if "objective" in wanted.of_the_whole:
             row[OBJECTIVE] = float(np.asarray(hub.fed.weights, float) @ column(OBJECTIVE))
-        row = self._of_the_whole(hub, wanted, model, row)
-        if "auc" in wanted.of_the_whole:
-            everyone = scores.together(scored)
-            row["auc"] = evaluation.auc(*everyone) if everyone else np.nan
-        return row, table
-
-    def _needing_scores(self, wanted: Wanted) -> tuple[str, ...]:
-        return needing_scores((*wanted.of_the_whole, *wanted.pooled))
+        return wanted.in_order(self._of_the_whole(hub, wanted, model, row)), table
 
     def _row(self, model: np.ndarray) -> jax.ShapeDtypeStruct:
         """What the scores of a single row look like."""

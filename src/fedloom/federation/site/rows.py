@@ -126,8 +126,8 @@ class RowsAtSite:
         model, state = _handed(site, fed, facts, body)
         federation = Federation(fed, (site.group,))
         # The settings decide, which this site has agreed to, and not the hub's question.
-        chosen = evaluation.choose(self.settings.metrics, self.settings.problem, False)
-        wanted = chosen._replace(of_the_whole=tuple(n for n in chosen.of_the_whole if n == "auc"))
+        chosen = evaluation.choose_at_sites(self.settings.metrics, self.settings.problem)
+        wanted = chosen._replace(of_the_whole=())
         value = "objective" in chosen.of_the_whole
         raw = to_host(_measured(site.algorithm, federation, model, state, wanted, value))
         rows = int((site.group.test or site.group.train).sizes[0])

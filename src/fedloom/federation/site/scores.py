@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.errors import ParameterError
 from fedloom.measuring.wanted import Wanted
 from fedloom.metrics.links import flat
 from fedloom.metrics.ready import means_behind, means_of, needing_scores
@@ -19,45 +18,32 @@ class OwnScores:
 
     def __init__(self, raw: dict[str, Any], rows: int, wanted: Wanted, problem: Problem):
         self.rows, self.wanted, self.problem = rows, wanted, problem
-        self.ranked = self._taken(raw, "scores", "labels") if _ranks(wanted) else None
-        self.scored = self._taken(raw, "outputs", "targets") if wanted.pooled else None
-
-    def _taken(self, raw: dict[str, Any], scores: str, labels: str) -> Scored:
-        """Two of the arrays that were measured, without padding."""
-        taken = raw.pop(scores)[0], raw.pop(labels)[0]
-        return taken[0][: self.rows], taken[1][: self.rows]
+        self.scored: Scored | None = None
+        if wanted.pooled:  # without padding
+            self.scored = raw.pop("outputs")[0][:rows], raw.pop("targets")[0][:rows]
 
     def means(self, least: int) -> Facts:
         """The means that metrics can be made of and the number of rows; none of fewer than some."""
         names = means_behind(self.wanted.pooled)
-        if self.scored is None or not names:
+        if not names and not self.wanted.of_clients:
             return {}
         if self.rows < max(least, 1):
             return dict.fromkeys((*names, "rows"))
         from_means = [name for name in self.wanted.pooled if not needing_scores([name])]
-        return {**means_of(from_means, self.problem, *self.scored), "rows": len(self.scored[1])}
+        made = means_of(from_means, self.problem, *self.scored) if self.scored else {}
+        return {**made, "rows": self.rows}
 
     def by_class(self, classes: int, least: int) -> tuple[np.ndarray, ...]:
         """The scores of each class, sorted, so that none is of a certain row; none of few rows."""
-        scored = self.scored if needing_scores(self.wanted.pooled) else self.ranked
-        if scored is None:
+        if self.scored is None or not needing_scores(self.wanted.pooled):
             return ()
-        scores, labels = scored
-        if _ranks(self.wanted) and scores.size != labels.size:
-            raise ParameterError(
-                "metric 'auc' needs labels of 2 classes and one score a row; this problem gives "
-                "several scores a row. Use accuracy instead."
-            )
+        scores, labels = self.scored
         link = self.problem.link or "sign"
         dtype = scores.dtype
         scores, labels = flat(scores, labels, link)
         if self.rows < least:
             scores, labels = scores[:0], labels[:0]
         return tuple(_sorted(scores[labels == one].astype(dtype)) for one in range(classes))
-
-
-def _ranks(wanted: Wanted) -> bool:
-    return "auc" in wanted.of_the_whole
 
 
 def _sorted(scores: np.ndarray) -> np.ndarray:

@@ -261,7 +261,7 @@ class SiteService:
     def _own_metrics(self, letter: Letter) -> Tree:
         """This site's part of a secure sum of metrics."""
         self.policy.check_metrics(self.settings.run, letter.round)
-        wanted = evaluation.choose(self.settings.metrics, self.settings.problem, False)
+        wanted = evaluation.choose_at_sites(self.settings.metrics, self.settings.problem)
         after = {"after": letter.after or ()}
         told, _ = self.own.measure(self.site, self.fed, after, letter.body)
         return part(blurred(told, self.policy), names_of(wanted))

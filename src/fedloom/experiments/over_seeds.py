@@ -1,0 +1,53 @@
+"""What several seeds say together: spread, confidence interval, and differences seed by seed.
+
+The spread is the sample standard deviation, and one seed has none. Intervals and p-values are those
+of Student's t-distribution: that of a mean over seeds, or of the differences between two methods on
+the same seeds (a paired t-test).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+
+class Difference(NamedTuple):
+    """How far a method is from another on the same seeds."""
+
+    mean: float
+    low: float  # ends of the confidence interval
+    high: float
+    p: float  # of the paired t-test, both sides
+
+
+def spread(values: Sequence[float]) -> float | None:
+    """The sample standard deviation; None for one value, or where one is not finite."""
+    if len(values) < 2 or not np.isfinite(values).all():
+        return None
+    return float(np.std(values, ddof=1))
+
+
+def interval(values: Sequence[float], level: float) -> tuple[float, float] | None:
+    """The confidence interval of the mean; None where there is no spread."""
+    deviation = spread(values)
+    if deviation is None:
+        return None
+    n, mean = len(values), float(np.mean(values))
+    half = float(special.stdtrit(n - 1, (1 + level) / 2)) * deviation / math.sqrt(n)
+    return mean - half, mean + half
+
+
+def difference(
+    values: Mapping[int, float], others: Mapping[int, float], level: float
+) -> Difference | None:
+    """Values by seed, less those of another method; None with fewer than two seeds in common."""
+    apart = [values[seed] - others[seed] for seed in values if seed in others]
+    ends = interval(apart, level)
+    if ends is None:
+        return None
+    mean, error = float(np.mean(apart)), float(np.std(apart, ddof=1)) / math.sqrt(len(apart))
+    if error == 0:  # all differences are the same number
+        return Difference(mean, *ends, p=1.0 if mean == 0 else 0.0)
+    return Difference(mean, *ends, p=float(2 * special.stdtr(len(apart) - 1, -abs(mean / error))))

@@ -1,0 +1,62 @@
+"""What several seeds say together, against SciPy's statistics."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedloom.experiments import over_seeds
+from fedloom.experiments.paper_tables import best_of, with_spread
+
+ONE = {0: 0.91, 1: 0.88, 2: 0.93, 3: 0.90}
+OTHER = {0: 0.89, 1: 0.85, 2: 0.93, 4: 0.2}  # three seeds in common
+
+
+def test_the_spread_is_that_of_a_sample_and_one_seed_has_none():
+    values = list(ONE.values())
+    assert over_seeds.spread(values) == pytest.approx(np.std(values, ddof=1))
+    assert over_seeds.spread([0.5]) is None and over_seeds.interval([0.5], 0.95) is None
+    assert over_seeds.spread([0.5, float("nan")]) is None
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_intervals_are_students(level):
+    values = list(ONE.values())
+    expected = stats.t.interval(level, 3, np.mean(values), stats.sem(values))
+    assert over_seeds.interval(values, level) == pytest.approx(expected, rel=1e-12)
+
+
+def test_methods_are_paired_by_their_seeds():
+    found = over_seeds.difference(ONE, OTHER, 0.9)
+    common = [0, 1, 2]
+    test = stats.ttest_rel([ONE[s] for s in common], [OTHER[s] for s in common])
+    assert found.p == pytest.approx(test.pvalue, rel=1e-12)
+    ends = test.confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((ends.low, ends.high), rel=1e-12)
+    assert over_seeds.difference(ONE, {0: 0.1}, 0.9) is None
+
+
+def test_differences_that_are_all_the_same():
+    same = over_seeds.difference({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}, 0.95)
+    assert same.mean == 0 and same.p == 1
+    apart = over_seeds.difference({0: 2.0, 1: 3.0}, {0: 1.0, 1: 2.0}, 0.95)
+    assert apart.mean == 1 and apart.p == 0
+
+
+@pytest.mark.parametrize(
+    "mean,spread,text",
+    [
+        (0.91234, 0.0312, "0.912 ± 0.031"),
+        (0.91234, None, "0.9123"),
+        (1234.5, 56.0, "1234 ± 56"),
+        (1.5e-8, 2.1e-9, "1.50e-08 ± 2.1e-09"),
+        (0.5, 0.0, "0.5 ± 0"),
+    ],
+)
+def test_a_mean_has_the_digits_of_its_spread(mean, spread, text):
+    assert with_spread(mean, spread) == text
+
+
+def test_the_best_as_they_are_shown():
+    assert best_of([0.5, 0.7, 0.70000001], True) == {1, 2}
+    assert best_of([0.5, float("nan"), 0.7], False) == {0}
+    assert best_of([0.5], True) == set() and best_of([0.5, float("nan")], True) == set()
