@@ -1,10 +1,12 @@
 """What the README and the examples say runs as it stands."""
 
+import json
 import re
 import runpy
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedloom.cli.main import main
@@ -40,6 +42,25 @@ SCRIPTS = sorted({p.name for p in (ROOT / "examples").glob("*.py")} - {"tutorial
 def test_the_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+
+
+def test_the_table_of_hospitals_is_that_of_the_raw_lines():
+    losses = {}
+    for line in (ROOT / "docs/verification/hospitals.jsonl").read_text().splitlines():
+        run = json.loads(line)
+        losses.setdefault(run["method"], []).append(run["loss"])
+    means = [np.mean(losses[name], axis=0) for name in ("each alone", "FedAvg", "QuPeD")]
+    found = re.findall(r"^\| ([A-Z][\w ]+) \| \d+ \| (.+) \|$", README, re.MULTILINE)
+    assert [name for name, _ in found] == [
+        *("Cleveland", "Budapest", "Zurich and Basel", "Long Beach"),
+    ]
+    for place, (_, cells) in enumerate(found):
+        assert cells.replace("*", "").split(" | ") == [f"{mean[place]:.3f}" for mean in means]
+    gains = [
+        int((np.array(losses[name]) < losses["each alone"])[:, 3].sum())
+        for name in ("FedAvg", "QuPeD")
+    ]
+    assert gains == [17, 18] and "in 17 of 20 by FedAvg and in 18 of 20 by QuPeD" in README
 
 
 def test_the_pictures_of_the_readme_are_there():

@@ -256,13 +256,23 @@ def test_the_installed_command_knows_its_version_and_misuse():
 def test_demo_tours_all_families_and_ends_with_a_page(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    stops = ("averaging", "composite", "minimax", "robust", "personal", "vertical")
+    stops = "hospitals averaging composite minimax robust personal vertical".split()
+    assert "switzerland" in printed and "3 seeds; mean ± sample standard deviation" in printed
     for method in ("SCAFFOLD", "DecoupledProx", "FFMDR", "DRFA", "QuPeD, 2 bits", "EGVFL"):
         assert method in printed
     for stop in stops:
         assert (tmp_path / f"{stop}.png").read_bytes().startswith(b"\x89PNG")
     page = (tmp_path / "report.html").read_text()
     assert "A tour of fedloom" in page and "QuPeD, 2 bits" in page
+    # What README says of the families is what the page says of its runs.
+    for said in (
+        *("QuPeD has the best loss:", "QuPeD has the best loss for the worst client:"),
+        *("SCAFFOLD has the best objective:", "SCAFFOLD has the best accuracy for the worst"),
+        *("DecoupledProx has the best optimality:", "FFMDR has the best AUC:"),
+        *("DRFA has the best accuracy for the worst", "QuPeD, 2 bits has the best accuracy:"),
+        "EGVFL has the best relative gap:",
+    ):
+        assert said in page, said
     assert fl.load(tmp_path / "composite" / "DecoupledProx" / "seed-0").final["optimality"] < 1e-6
 
 

@@ -3,16 +3,18 @@
 import argparse
 import time
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+
+from fedloom.cli import methods_table
 from fedloom.cli.live import LiveTable
+from fedloom.cli.methods_table import over_seeds_text
 from fedloom.cli.output import show_table
 from fedloom.experiments import comparing, tour
 from fedloom.experiments.comparing import Comparison
+from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.tour import Stop
-from fedloom.measuring.result import Result
 from fedloom.pictures.curves import curves
-from fedloom.pictures.labels import bytes_text
 from fedloom.reports import page
 
 
@@ -32,7 +34,7 @@ def _handle(arguments: argparse.Namespace) -> int:
         if comparison.interrupted:
             print("interrupted; the same command goes on from here")
             return 130
-        show_table([_row(stop, name, runs[0]) for name, runs in comparison.results.items()])
+        _show(stop, comparison)
         curves(
             comparison.results,
             arguments.out / f"{stop.name}.png",
@@ -53,6 +55,7 @@ def _visit(stop: Stop, folder: Path) -> Comparison:
             stop.methods,
             stop.problem,
             stop.clients,
+            seeds=stop.seeds,
             metric=stop.columns[0],
             out=folder,
             watch=table.watch,
@@ -60,9 +63,23 @@ def _visit(stop: Stop, folder: Path) -> Comparison:
         )
 
 
-def _row(stop: Stop, name: str, result: Result) -> dict[str, Any]:
-    row = {"method": name} | {column: result.final[column] for column in stop.columns}
-    return row | {
-        "sent by clients": bytes_text(result.final["bytes_up"]),
-        "seconds": result.final["seconds"],
+def _show(stop: Stop, comparison: Comparison) -> None:
+    rows = comparison.table(metrics=stop.columns)
+    title = over_seeds_text(len(stop.seeds))
+    methods_table.show(rows, Asked(stop.columns), comparison.results, "table", title=title)
+    if stop.by_client is not None:
+        _show_clients(stop, comparison, stop.by_client)
+
+
+def _show_clients(stop: Stop, comparison: Comparison, metric: str) -> None:
+    """How each client fares, in the mean over seeds: rows are clients, columns methods."""
+    columns = {
+        name: np.mean([run.clients[metric].to_numpy() for run in runs], axis=0)
+        for name, runs in comparison.results.items()
     }
+    names = next(iter(comparison.results.values()))[0].client_names
+    rows = [
+        {f"{metric} at": client} | {name: float(values[i]) for name, values in columns.items()}
+        for i, client in enumerate(names)
+    ]
+    show_table(rows)

@@ -23,6 +23,7 @@ from fedloom.protocol import Algorithm
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.run import simulate
 
+COMPARED = "compared"  # in `about` of a result that is kept: the column that was compared
 _ALWAYS = ("round", "seconds", "bytes_up", "bytes_down", "epsilon")
 Watch = Callable[[str, int], Progress | bool | None]
 
@@ -121,6 +122,7 @@ def compare(
     chosen = metric or directions.headline(metrics, problem) or "round"
     check_metric(chosen, metrics, problem)
     comparison = Comparison({name: [] for name in algorithms}, chosen)
+    kept = {**(notes or {}), COMPARED: chosen}
     for name, algorithm in algorithms.items():
         for seed in seeds:
             of_run = known[algorithm.dual] | {"seed": seed, "progress": watch(name, seed)}
@@ -130,7 +132,7 @@ def compare(
                     if out is None:
                         result = simulate(algorithm, problem, clients, **of_run)
                     else:
-                        folder = RunFolder(place(Path(out), name, seed), notes or {})
+                        folder = RunFolder(place(Path(out), name, seed), kept)
                         result = folder.go_on(algorithm, problem, clients, **of_run)
             except DivergedError as error:
                 result = error.result

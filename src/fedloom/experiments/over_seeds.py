@@ -6,6 +6,7 @@ the same seeds (a paired t-test).
 """
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ def spread(values: Sequence[float]) -> float | None:
     """The sample standard deviation; None for one value, or where one is not finite."""
     if len(values) < 2 or not np.isfinite(values).all():
         return None
-    return float(np.std(values, ddof=1))
+    return statistics.stdev(map(float, values))  # exact: 0 where all values are one
 
 
 def interval(values: Sequence[float], level: float) -> tuple[float, float] | None:

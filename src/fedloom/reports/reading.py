@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from fedloom.checksums import read_json
 from fedloom.errors import DataError
 from fedloom.experiments import settings
+from fedloom.experiments.comparing import COMPARED
 from fedloom.experiments.folder import SWEEP
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.measuring.result import Result, load
@@ -156,8 +157,13 @@ def _command(run: Run) -> str:
 def _asked(runs: Sequence[Run], methods: Collection[str]) -> Asked:
     """What the first settings ask of the table, as far as it is there; else the main column."""
     how, there = _tables(runs[0].root).get("compare", {}), runs[0].result.final
-    named = (how.get("metric"), *how.get("metrics", ()))
+    main = how.get("metric") or runs[0].result.about.get(COMPARED)
+    named = (main, *how.get("metrics", ()))
     metrics = tuple(name for name in dict.fromkeys(named) if name in there)
     paired = how.get("paired") if how.get("paired") in methods else None
-    main = (runs[0].result.headline or "round",)
-    return Asked(metrics or main, how.get("target"), how.get("interval"), paired)
+    return Asked(
+        metrics or (runs[0].result.headline or "round",),
+        how.get("target"),
+        how.get("interval"),
+        paired,
+    )
