@@ -14,7 +14,7 @@ from fedloom.checking.examples import example, small_values
 from fedloom.checking.laws import LAWS
 from fedloom.cli.output import show_json
 from fedloom.experiments import building
-from fedloom.experiments.addresses import address, name_files_absolutely, thing_at
+from fedloom.experiments.addresses import address, check_named, name_files_absolutely, thing_at
 from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.registries import ALGORITHMS
 from fedloom.experiments.settings import apply_override
@@ -56,6 +56,7 @@ def _handle(arguments: argparse.Namespace) -> int:
 
 def _found(text: str) -> Any:
     """What a key or an address stands for, whether it is a method or not."""
+    check_named(text, Location("check", "", admit=whatever_is_named))
     named = {"kind": text}
     name_files_absolutely({"check": named}, Path.cwd())
     at, place = address(named["kind"]), Location("check", "", admit=whatever_is_named)
