@@ -79,6 +79,7 @@ _AROUND: dict[str, Tables] = {
             "network": {"kind": "mlp", "hidden": [8]},
         }
     },
+    "egvfl_dual": {"problem": {"kind": "vertical", "loss": "squared", "l2": 1.0}},
     "logistic": {**_MADE, "partition": None},
     "least_squares": {
         "data": {"name": "diabetes"},
