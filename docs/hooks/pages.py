@@ -32,6 +32,7 @@ FAMILIES = {
     family: list(entries)
     for family, entries in groupby(CATALOGUE.values(), lambda entry: entry.family)
 }
+FIRST = "index guide settings choosing writing-a-method checking verification".split()
 REFERENCE = "running result protocol oracles cohorts local operators problems models data".split()
 REFERENCE += ["preparation", "deploy"]
 
@@ -64,16 +65,7 @@ def on_config(config: Any) -> Any:
         *(
             {path.stem.capitalize(): path.name}
             for path in sorted((ROOT / "docs").glob("*.md"))
-            if path.stem
-            not in (
-                "index",
-                "guide",
-                "settings",
-                "choosing",
-                "writing-a-method",
-                "checking",
-                "verification",
-            )
+            if path.stem not in FIRST
         ),
         {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in REFERENCE)]},
         {"Verification": ["verification.md", {"Mutation testing": "verification/mutation.md"}]},
@@ -130,8 +122,8 @@ def method_page(entry: Any) -> str:
             f"`{entry.key}`, family *{entry.family}*. {entry.paper}. [Its source](#source).",
             fence("text", entry.solves),
             "## Use",
-            f"`fedloom explain {entry.key}` prints this settings file, on small data that come with "
-            f"fedloom; `fedloom run` runs it.",
+            f"`fedloom explain {entry.key}` prints this settings file, on small data that come "
+            f"with fedloom; `fedloom run` runs it.",
             fence(f'toml title="{entry.key}.toml"', known["toml"].strip()),
             fence("python", python_of(entry)),
             "## Parameters",
