@@ -112,7 +112,7 @@ def test_every_method_has_a_page_and_is_linked(site):
     for key, entry in CATALOGUE.items():
         page = (site / "algorithms" / f"{key}.html").read_text()
         assert entry.name in page and "Messages of a round" in page
-        assert f"class</span> <span class=\"nc\">{entry.name}</span>" in page and "#source" in page
+        assert f'class</span> <span class="nc">{entry.name}</span>' in page and "#source" in page
         assert f"{key}.html" in index
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from fedloom.arguments import named
 from fedloom.checking.case import Case
 from fedloom.checking.examples import example
 from fedloom.checking.federations import Trial, kind_for, trial
@@ -20,8 +21,10 @@ from fedloom.parameters import check as check_rule
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.fit import check_fit
+from fedloom.rounds.given import check_clients, check_problem
 
 
+@named
 def check(
     method: Algorithm | type[Algorithm],
     *,
@@ -61,6 +64,8 @@ def check(
         usual = trial(kind_for(made))
         problem = usual.problem if problem is None else problem
         clients = usual.clients if clients is None else clients
+    check_problem("check", problem)
+    check_clients("check", clients)
     check_fit(made, problem)
     case = Case(made, Trial(problem, clients), rounds=rounds, batch_size=batch_size, seed=seed)
     findings: list[Finding] = []

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from fedloom import version
 from fedloom.errors import DivergedError, FedloomError
+from fedloom.hints import closest
 
 
 class Verb(NamedTuple):
@@ -76,6 +77,9 @@ def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     words = sys.argv[1:] if arguments is None else arguments
+    if words and not words[0].startswith("-") and words[0] not in VERBS:
+        print(f"error: there is no verb {words[0]!r}. {closest(words[0], VERBS)}", file=sys.stderr)
+        return MISUSE
     chosen = parser(words).parse_args(words)
     try:
         return chosen.handle(chosen)

@@ -7,7 +7,13 @@ own.export_onnx("client-3.onnx")
 own.export_torch("client-3-torch.safetensors")
 """
 
+from typing import TYPE_CHECKING
+
 from fedloom.deploy.deployed import Deployed, take, take_all
 from fedloom.deploy.packing import Sizes
+from fedloom.lazy import public
 
 __all__ = ["Deployed", "Sizes", "take", "take_all"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)

@@ -30,11 +30,14 @@ class Location(NamedTuple):
     text: str
     path: tuple[str, ...] = ()
     admit: Admission = nothing_else
+    overrides: tuple[str, ...] = ()  # of the command line, such as "algorithm.lr=0.1"
 
     def __truediv__(self, key: str) -> "Location":
         return self._replace(path=(*self.path, key))
 
     def __str__(self) -> str:
+        if (option := self._option()) is not None:
+            return option
         line = self._line()
         where = self.file if line is None else f"{self.file}, line {line}"
         return f"{where}, {'.'.join(self.path)}" if self.path else where
@@ -42,6 +45,17 @@ class Location(NamedTuple):
     def error(self, message: str) -> SettingsError:
         """An error that begins with this place."""
         return SettingsError(f"{self}: {message}")
+
+    def _option(self) -> str | None:
+        """The option of the command line that says what stands here, if one does."""
+        for override in reversed(self.overrides):
+            key = tuple(override.partition("=")[0].strip().split("."))
+            if self.path[: len(key)] == key:
+                inside = ".".join(self.path[len(key) :])
+                return f"--set {override}" + (f", {inside}" if inside else "")
+            if self.path and self.path == key[:-1] and key[-1] in ("key", "kind", "scheme"):
+                return f"--set {override}"  # what else the table needs depends on it
+        return None
 
     def _line(self) -> int | None:
         """The line of the key, or of the nearest table that holds it; None if given elsewhere."""

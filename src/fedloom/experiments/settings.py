@@ -133,7 +133,7 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     tables = tables_of(file)
     for override in overrides or []:
         apply_override(tables, override)
-    return _parse_own(tables, file, text_of(file))
+    return _parse_own(tables, file, text_of(file), overrides)
 
 
 def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settings:
@@ -151,13 +151,16 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
             )
     for override in overrides or []:
         apply_override(tables, override)
-    return _parse_own(tables, file, text_of(Path(folder) / "settings.toml"))
+    return _parse_own(tables, file, text_of(Path(folder) / "settings.toml"), overrides)
 
 
-def _parse_own(tables: dict[str, Any], file: Path, text: str) -> Settings:
+def _parse_own(
+    tables: dict[str, Any], file: Path, text: str, overrides: list[str] | None
+) -> Settings:
     """Check settings that lie on this machine: whoever runs them may name code of their own."""
     name_files_absolutely(tables, file.resolve().parent)
-    return parse(tables, Location(str(file), text, admit=whatever_is_named))
+    given = tuple(overrides or ())
+    return parse(tables, Location(str(file), text, (), whatever_is_named, given))
 
 
 def tables_of(file: Path) -> dict[str, Any]:
