@@ -17,13 +17,15 @@ from fedloom.rounds.mapping import Plan
 
 _PLAN = Plan(None, None)
 
+Frames = tuple[tuple[str, int, str], ...]  # file, line and function
+
 
 class Step(NamedTuple):
     """An operation of a program."""
 
     name: str  # of the operation, as in "mul"
     numbers: tuple[Any, ...]  # that the code wrote into it: literals and constant arrays
-    frames: tuple[tuple[str, int, str], ...]  # file, line and function, the innermost first
+    frames: Frames  # the innermost first
 
 
 class Program(NamedTuple):
@@ -60,7 +62,7 @@ def read(case: Case) -> Program:
     return Program(tuple(_steps(closed, {})))
 
 
-def _steps(closed: Any, known: dict[Any, Any]) -> Iterator[Step]:
+def _steps(closed: Any, known: dict[Any, Any], around: Frames = ()) -> Iterator[Step]:
     """All operations; `known` are the variables that stand for constants."""
     jaxpr = closed
     if isinstance(closed, core.ClosedJaxpr):
@@ -73,10 +75,16 @@ def _steps(closed: Any, known: dict[Any, Any]) -> Iterator[Step]:
                 numbers.append(value.val)
             elif value in known:
                 numbers.append(known[value])
-        yield Step(equation.primitive.name, tuple(numbers), _frames(equation))
+        frames = (*_frames(equation), *around)
+        yield Step(equation.primitive.name, tuple(numbers), frames)
         for inner in jax.tree.leaves(equation.params, is_leaf=_is_program):
             if _is_program(inner):
-                yield from _steps(inner, _handed_on(equation, inner, known))
+                handed = _handed_on(equation, inner, known)
+                for step in _steps(inner, handed, frames):
+                    # JAX keeps what it has read of its own functions, with the lines of whoever
+                    # called them first; who calls them here is known outside.
+                    kept = equation.primitive.name in ("jit", "pjit")
+                    yield step._replace(frames=frames) if kept else step
 
 
 def _handed_on(equation: Any, inner: Any, known: dict[Any, Any]) -> dict[Any, Any]:
@@ -92,7 +100,7 @@ def _handed_on(equation: Any, inner: Any, known: dict[Any, Any]) -> dict[Any, An
     }
 
 
-def _frames(equation: Any) -> tuple[tuple[str, int, str], ...]:
+def _frames(equation: Any) -> Frames:
     found = equation.source_info.traceback
     if found is None:
         return ()
