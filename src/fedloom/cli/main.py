@@ -26,6 +26,7 @@ class Verb(NamedTuple):
 
 
 VERBS = {
+    "new": Verb("write a first settings file, method or federation", "new"),
     "run": Verb("run a settings file", "run"),
     "predict": Verb("predict new rows with the model of a run", "predict"),
     "compare": Verb("compare the methods of a settings file", "compare"),

@@ -40,7 +40,9 @@ def schema() -> Schema:
         "title": "fedloom settings",
         "type": "object",
         "properties": {
-            "data": {"anyOf": [_table(SiteFiles), _table(PartyFiles), *_datasets(), _path()]},
+            "data": {
+                "anyOf": [_table(SiteFiles), _table(PartyFiles), *_datasets(), _path(), _columns()]
+            },
             "partition": _choice(registries.PARTITIONS, tag="scheme", extra=dividing),
             "problem": _choice(registries.PROBLEMS),
             "algorithm": {"anyOf": [method, {"type": "array", "items": method, "minItems": 1}]},
@@ -91,6 +93,12 @@ def _path() -> Schema:
     """A table that names a file or folder, with the options of some reader."""
     where = {"type": "string", "description": "a file or folder, told by its suffix"}
     return _options({"path": where}, {o.name: o for o in options_of_path()}.values(), needed=False)
+
+
+def _columns() -> Schema:
+    """What concerns the columns only: over a network every site has its own rows."""
+    others = [{"required": [name]} for name in ("name", "path", "sites", "parties")]
+    return {"type": "object", "required": ["label"], "not": {"anyOf": others}}
 
 
 def _options(named: Schema, options: Any, *, needed: bool = True) -> Schema:
