@@ -27,7 +27,7 @@ STOREYS = (  # a room knows of those in its own storey and below
     "checking",
     "loading experiments",
     "reports sklearn federation doctor",
-    "cli",
+    "cli __main__",
 )
 LEVEL = {room: level for level, rooms in enumerate(STOREYS) for room in rooms.split()}
 

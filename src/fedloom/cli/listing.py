@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "what", nargs="?", metavar="WHAT", help=f"{', '.join(LISTS)}; without it, what lists are"
-    ).completions = tuple(LISTS)  # type: ignore[attr-defined]
+    )
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.set_defaults(handle=_handle)
 

@@ -41,6 +41,7 @@ VERBS = {
     "schema": Verb("print the JSON Schema of settings files", "schema"),
     "demo": Verb("a short tour on embedded data", "demo"),
     "check": Verb("hold a method of your own to the laws that all methods keep", "check"),
+    "completion": Verb("print a script with which a shell completes commands", "completion"),
     "doctor": Verb(
         "check versions, devices and folders, and solve problems with known answers", "doctor"
     ),
@@ -58,8 +59,8 @@ VERBS = {
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
-def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """All verbs, and the options of the one that is given: only its module is loaded."""
+def parser(arguments: Sequence[str], *, every: bool = False) -> argparse.ArgumentParser:
+    """All verbs, and the options of the one that is given (its module is loaded) or of `every`."""
     top = argparse.ArgumentParser(
         prog="fedloom", description="Federated optimisation beyond averaging."
     )
@@ -69,7 +70,7 @@ def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     given = next((word for word in arguments if not word.startswith("-")), None)
     for name, verb in VERBS.items():
         options = verbs.add_parser(name, help=verb.help)
-        if name == given:
+        if every or name == given:
             module = importlib.import_module(f"fedloom.cli.{verb.module}")
             getattr(module, verb.declare)(options)
     return top

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.hints import needs
 from fedloom.pictures import labels
 from fedloom.pictures.labels import AXES
 from fedloom.pictures.picture import Picture
@@ -43,7 +42,6 @@ def draw(
     Where a method has several results, one a seed, the line is their mean and the band reaches from
     the smallest to the largest.
     """
-    needs("matplotlib", "plot")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.2 * len(metrics), 3.6), layout="constrained")
