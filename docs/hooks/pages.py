@@ -17,6 +17,9 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import typeset  # noqa: E402
 
 from fedloom.algorithms.catalogue import CATALOGUE  # noqa: E402
 from fedloom.checking.reproduction import expression  # noqa: E402
@@ -114,13 +117,14 @@ def method_page(entry: Any) -> str:
     known = describe(entry)
     head, _, listing = known["about"].partition("\n\n")
     summary = head.partition(": ")[2] or head
+    parameters = {row["name"] for row in known["parameters"]}
     path = Path(inspect.getfile(entry.cls)).relative_to(ROOT).as_posix()
     return "\n\n".join(
         [
             f"# {entry.name}",
             summary[0].upper() + summary[1:],
             f"`{entry.key}`, family *{entry.family}*. {entry.paper}. [Its source](#source).",
-            fence("text", entry.solves),
+            f'<p class="formula">{typeset.line(entry.solves, parameters)}</p>',
             "## Use",
             f"`fedloom explain {entry.key}` prints this settings file, on small data that come "
             f"with fedloom; `fedloom run` runs it.",
@@ -132,7 +136,7 @@ def method_page(entry: Any) -> str:
             sentence(messages.heading(entry)),
             table(known["messages"]),
             "## Listing, and what differs from the paper",
-            fence("text", listing),
+            typeset.listing(listing, parameters),
             "## Source",
             f"The whole method, `{path}`:",
             fence("python", source_of(entry)),
