@@ -115,9 +115,7 @@ def test_every_method_has_a_page_and_is_linked(site):
         assert f'class="nc">{entry.name}</span>' in page and "#source" in page
         assert f"{key}.html" in index
         text = page.partition('<h2 id="listing')[2].partition('<h2 id="source')[0]
-        assert "<math" in page.partition('<p class="formula">')[2].partition("</p>")[0] or (
-            key == "mutual_learning"  # whose aim is in words
-        )
+        assert "<math" in page.partition('<p class="formula">')[2].partition("</p>")[0]
         assert "<math" in text and "&lt;-" not in text
 
 

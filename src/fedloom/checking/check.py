@@ -22,6 +22,7 @@ from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.fit import check_fit
 from fedloom.rounds.given import check_clients, check_problem
+from fedloom.rounds.kept_programs import kept_programs
 
 
 @named
@@ -77,7 +78,8 @@ def check(
             findings.append(Finding(key, law.title, UNCHECKED, f"{stopped!r} comes first"))
             continue
         progress(law.title)
-        found = _finding(key, law, case, as_usual)
+        with kept_programs():  # also those of the wire engine and of sweeps: most time is compiling
+            found = _finding(key, law, case, as_usual)
         if found.verdict == BROKEN and law.first:
             stopped = key
         if key in chosen or stopped:

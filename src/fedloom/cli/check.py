@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import inspect
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _handle(arguments: argparse.Namespace) -> int:
     method = _method(arguments.method, arguments.set)
+    tried = {*(arguments.law or LAWS), *(key for key, law in LAWS.items() if law.first)}
+    number = itertools.count(1)
     with Console(stderr=True).status("reading the method") as status:
-        report = check(method, laws=arguments.law, progress=lambda law: status.update(law))
+
+        def progress(law: str) -> None:
+            status.update(f"{next(number)} of {len(tried)}: {law}")
+
+        report = check(method, laws=arguments.law, progress=progress)
     if arguments.format == "json":
         show_json(report.as_dict())
     elif sys.stdout.isatty():
