@@ -2,20 +2,26 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP = $(BIN)/python -m pip install --disable-pip-version-check
 
 .PHONY: help demo test test-federation verify damage mutate lint docs wheel bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/ready: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV), once: about 40 packages, which take a few minutes to download"
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/installed: $(VENV)/ready
+	@echo "Adding to $(VENV) what tests, checks and documentation need"
 	$(PIP) -c constraints.txt -e ".[dev]"
 	$(PIP) -c constraints.txt -e ".[psi]" || echo "no private set intersection for this platform; its tests skip"
 	touch $@
 
-demo: $(VENV)/installed  ## set up, then run the main job on embedded data
+demo: $(VENV)/ready  ## set up, then run the main job on embedded data
 	$(BIN)/fedloom demo
 
 test: $(VENV)/installed lint  ## set up, then run all checks

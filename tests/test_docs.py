@@ -24,7 +24,7 @@ FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 @pytest.mark.parametrize(
     "name",
     [
-        *("index.md", "guide.md", "choosing.md", "metrics.md", "own-data.md"),
+        *("index.md", "guide.md", "settings.md", "choosing.md", "metrics.md", "own-data.md"),
         *("writing-a-method.md", "checking.md", "extending.md", "taking-away.md"),
     ],
 )
@@ -112,7 +112,11 @@ def test_every_method_has_a_page_and_is_linked(site):
     for key, entry in CATALOGUE.items():
         page = (site / "algorithms" / f"{key}.html").read_text()
         assert entry.name in page and "Messages of a round" in page
+        assert f'class="nc">{entry.name}</span>' in page and "#source" in page
         assert f"{key}.html" in index
+        text = page.partition('<h2 id="listing')[2].partition('<h2 id="source')[0]
+        assert "<math" in page.partition('<p class="formula">')[2].partition("</p>")[0]
+        assert "<math" in text and "&lt;-" not in text
 
 
 def test_the_table_of_needs_names_methods_of_every_family(site):

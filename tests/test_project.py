@@ -1,9 +1,11 @@
 """The project's own files: one version, a whole wheel, workflows that call what exists."""
 
+import ast
 import email
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import yaml
 from hatchling.builders.wheel import WheelBuilder
 
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.cli.main import main
 from fedloom.version import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -99,3 +102,42 @@ def test_the_citation_names_a_paper_for_every_family_but_the_yardstick():
     assert all(paper["title"] and paper["authors"] and paper["type"] for paper in papers)
     families = {paper["scope"].split()[1] for paper in papers}
     assert families == {entry.family for entry in CATALOGUE.values()} - {"averaging"}
+
+
+def test_what_the_main_path_shows_needs_no_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    based_on = {re.match(r"[\w.-]+", entry)[0] for entry in project["dependencies"]}
+    optional = {name for extra in project["optional-dependencies"].values() for name in extra}
+    used = {
+        node.module.split(".")[0] if isinstance(node, ast.ImportFrom) else node.names[0].name
+        for room in ("pictures", "reports", "simulator", "experiments", "measuring", "data")
+        for path in (ROOT / "src" / "fedloom" / room).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom) and (getattr(node, "module", "a") or "")
+    }
+    assert {"matplotlib", "plotly", "jinja2"} <= used & based_on
+    assert not {"matplotlib", "plotly", "jinja2"} & {entry.split(">")[0] for entry in optional}
+
+
+def test_the_demo_installs_what_it_needs_and_the_tests_the_rest():
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r"^demo: \$\(VENV\)/ready ", makefile, re.MULTILINE)
+    assert re.search(r"^test: \$\(VENV\)/installed ", makefile, re.MULTILINE)
+    ready = makefile.partition("$(VENV)/ready:")[2].partition("\n\n")[0]
+    assert "-e .\n" in ready and "dev" not in ready and "--quiet" not in makefile.split("wheel:")[0]
+
+
+def test_python_m_fedloom_is_fedloom():
+    command = [sys.executable, "-m", "fedloom", "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told == f"fedloom {__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_verbs_options_and_keys(shell, capsys):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for word in ("compare", "explain", "set", "scaffold", "a9a"):
+        assert word in script
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)

@@ -4,6 +4,8 @@ MkDocs calls the functions named `on_...`. A method that is added to the catalog
 the navigation and in the table of needs without further work.
 """
 
+import ast
+import inspect
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -15,18 +17,25 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).parent))
 
-from fedloom import algorithms  # noqa: E402
+import typeset  # noqa: E402
+
 from fedloom.algorithms.catalogue import CATALOGUE  # noqa: E402
-from fedloom.cli import reproduce  # noqa: E402
+from fedloom.checking.reproduction import expression  # noqa: E402
+from fedloom.cli import messages, reproduce  # noqa: E402
 from fedloom.cli.explain import describe  # noqa: E402
-from fedloom.cli.listing import first_line  # noqa: E402
-from fedloom.experiments import building, registries  # noqa: E402
+from fedloom.cli.listing import LISTS, first_line  # noqa: E402
+from fedloom.cli.tables import TABLES  # noqa: E402
+from fedloom.cli.tables import describe as describe_table  # noqa: E402
+from fedloom.experiments import building, samples  # noqa: E402
+from fedloom.experiments.locations import Location  # noqa: E402
 
 FAMILIES = {
     family: list(entries)
     for family, entries in groupby(CATALOGUE.values(), lambda entry: entry.family)
 }
+FIRST = "index guide settings choosing writing-a-method checking verification".split()
 REFERENCE = "running result protocol oracles cohorts local operators problems models data".split()
 REFERENCE += ["preparation", "deploy"]
 
@@ -37,6 +46,7 @@ def on_config(config: Any) -> Any:
     config.nav = [
         {"Home": "index.md"},
         {"Guide": "guide.md"},
+        {"Settings files": "settings.md"},
         {"Choosing a method": "choosing.md"},
         {"Write a method": "writing-a-method.md"},
         {"Checking a method": "checking.md"},
@@ -58,8 +68,7 @@ def on_config(config: Any) -> Any:
         *(
             {path.stem.capitalize(): path.name}
             for path in sorted((ROOT / "docs").glob("*.md"))
-            if path.stem
-            not in ("index", "guide", "choosing", "writing-a-method", "checking", "verification")
+            if path.stem not in FIRST
         ),
         {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in REFERENCE)]},
         {"Verification": ["verification.md", {"Mutation testing": "verification/mutation.md"}]},
@@ -80,7 +89,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the table of needs where a page asks for it."""
+    """Put the table of needs, or all that settings may hold, where a page asks for it."""
+    if "<!-- settings -->" in markdown:
+        markdown = markdown.replace("<!-- settings -->", settings_tables())
     return markdown.replace("<!-- needs -->", needs_table())
 
 
@@ -106,53 +117,90 @@ def method_page(entry: Any) -> str:
     known = describe(entry)
     head, _, listing = known["about"].partition("\n\n")
     summary = head.partition(": ")[2] or head
-    shown = ", ".join(f"{name}={python(value)}" for name, value in entry.trial.items())
-    parameters = [row | {"name": f"`{row['name']}`"} for row in known["parameters"]]
+    parameters = {row["name"] for row in known["parameters"]}
+    path = Path(inspect.getfile(entry.cls)).relative_to(ROOT).as_posix()
     return "\n\n".join(
         [
             f"# {entry.name}",
             summary[0].upper() + summary[1:],
-            f"`{entry.key}`, family *{entry.family}*. {entry.paper}.",
-            fence("text", entry.solves),
+            f"`{entry.key}`, family *{entry.family}*. {entry.paper}. [Its source](#source).",
+            f'<p class="formula">{typeset.line(entry.solves, parameters)}</p>',
             "## Use",
-            fence("toml", settings_of(entry)),
-            fence("python", f"method = fl.algorithms.{entry.name}({shown})"),
+            f"`fedloom explain {entry.key}` prints this settings file, on small data that come "
+            f"with fedloom; `fedloom run` runs it.",
+            fence(f'toml title="{entry.key}.toml"', known["toml"].strip()),
+            fence("python", python_of(entry)),
             "## Parameters",
-            table(parameters),
+            table(coded(known["parameters"])),
             "## Messages of a round",
-            f"For 10 clients and {'s' if entry.kind == 'vertical' else 'd'} = 100: 4-byte numbers "
-            f"to and from each client asked.",
+            sentence(messages.heading(entry)),
             table(known["messages"]),
             "## Listing, and what differs from the paper",
-            fence("text", listing),
+            typeset.listing(listing, parameters),
+            "## Source",
+            f"The whole method, `{path}`:",
+            fence("python", source_of(entry)),
         ]
     )
 
 
-def settings_of(entry: Any) -> str:
-    """The method of the laws' trial as a table of a settings file."""
-    described = building.describe(entry.example(), registries.ALGORITHMS, tag="key")
-    shown = {"key": entry.key} | {name: described[name] for name in entry.trial}
-    lines = [f"{name} = {toml(value)}" for name, value in shown.items() if value is not None]
-    return "\n".join(["[algorithm]", *lines])
+def python_of(entry: Any) -> str:
+    """The same as a program: the method and its problem."""
+    whole = samples.method_file(entry.key, entry.cls)
+    place = Location(entry.key, "")
+    method = building.algorithm(whole["algorithm"], place)
+    problem = building.problem(whole["problem"], place)
+    made = [("method", expression(method, set())), ("problem", expression(problem, set()))]
+    options = {**whole["run"]}
+    options["batch_size"] = {"full": None}.get(options.get("batch_size"), options.get("batch_size"))
+    asked = "".join(f", {name}={value}" for name, value in options.items() if value is not None)
+    run = f"result = fl.simulate(method, problem, clients{asked})"
+    return "\n".join(["import fedloom as fl", "", *(f"{n} = {v}" for n, v in made), run])
 
 
-def python(value: Any) -> str:
-    """A value in a program that has imported fedloom as fl."""
-    public = type(value).__name__ in algorithms.__all__
-    return f"fl.algorithms.{value!r}" if public else repr(value)
+def source_of(entry: Any) -> str:
+    """The method's own file, without the docstring that the page shows already."""
+    text = Path(inspect.getfile(entry.cls)).read_text(encoding="utf-8")
+    docstring = ast.parse(text).body[0]
+    return "\n".join(text.splitlines()[docstring.end_lineno :]).strip()
 
 
-def toml(value: Any) -> str:
-    """A value in a settings file."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        inner = ", ".join(f"{key} = {toml(entry)}" for key, entry in value.items())
-        return f"{{ {inner} }}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml, value))}]"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+def settings_tables() -> str:
+    """What each table of a settings file may hold, and every key with its line."""
+    parts = []
+    for name, known in TABLES.items():
+        described = describe_table(known)
+        parts += [f"## {name}", sentence(known.about), fence("toml", known.toml)]
+        parts.append(table(coded(described["parameters"])))
+        for title, rows in described.get("more", {}).items():
+            parts += [f"Keys {title}:", table(coded(rows))]
+    for kind, rows in LISTS.items():
+        if kind != "tables":
+            listed = [
+                {
+                    "key": method_link(kind, row["key"]),
+                    "what it is": row["about"],
+                    "in a settings file": f"`{row['in a settings file']}`",
+                }
+                for row in rows()
+            ]
+            parts += [f"## {kind.capitalize()}", table(listed)]
+    return "\n\n".join(parts)
+
+
+def method_link(kind: str, key: str) -> str:
+    """A key, with a link where it has a page."""
+    return f"[`{key}`](algorithms/{key}.md)" if kind == "algorithms" else f"`{key}`"
+
+
+def coded(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of parameters with their names as code."""
+    return [row | {"name": f"`{row['name']}`"} for row in rows]
+
+
+def sentence(text: str) -> str:
+    """A text with a capital letter and a full stop."""
+    return text[0].upper() + text[1:] + "."
 
 
 def reproductions_page() -> str:

@@ -4,7 +4,7 @@ Each function returns a `Cohort` for `ask(..., to=cohort)`. Whether clients are 
 without replacement decides which mean of their replies is unbiased, so each way has its own name.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,15 @@ import numpy as np
 
 from fedloom import draws
 from fedloom.errors import ParameterError
+from fedloom.lazy import public
 from fedloom.parameters import at_least, param
 from fedloom.protocol import Cohort
 from fedloom.types import Array, Held
 
 __all__ = ["bernoulli", "by_weight", "cohort_param", "everyone", "uniform"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
 
 
 def cohort_param() -> Any:

@@ -3,6 +3,7 @@
 Each message says what is wrong, by which rule, with which value, and ends with what to do.
 """
 
+import dataclasses
 from typing import Any
 
 
@@ -14,6 +15,10 @@ class ParameterError(FedloomError, ValueError):
     """A parameter breaks its rule."""
 
     parameter: str | None = None  # which one, where it is a field of the object being made
+
+
+class UnchangeableError(FedloomError, dataclasses.FrozenInstanceError):
+    """A method, a problem or another object of parameters is written to."""
 
 
 class DataError(FedloomError, ValueError):

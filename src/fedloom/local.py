@@ -1,18 +1,23 @@
 """Local steps: loops that the clients of many methods have in common."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 
 from fedloom import draws
+from fedloom.lazy import public
 from fedloom.oracles import RowOracle, SmoothOracle
 from fedloom.parameters import Rule, at_least, param, positive
 from fedloom.types import Array, Scalar
 
 __all__ = ["accuracy_param", "projected_steps", "projected_steps_keeping", "proximal_point"]
 __all__ += ["repeat", "steps_of", "steps_rule"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
+
 
 State = TypeVar("State")
 

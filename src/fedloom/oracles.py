@@ -8,14 +8,14 @@ Annotate with these, and an editor completes `f.` and `fed.`:
     personal             PersonalOracle      FedView
     vertical             PartyOracle         VerticalFedView
 
-They are protocols: whatever has these members will do. The engines hand out `Objective`,
-`SaddleObjective`, `PersonalObjective`, `PartyObjective`, `Fed` and `LabelParty`.
+They are protocols: whatever has these members will do.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from fedloom.layout import Layout
+from fedloom.lazy import public
 from fedloom.operators.blocks import Block
 from fedloom.operators.quantisers import Quantiser
 from fedloom.rows import Batch, ClientRows, Spec
@@ -24,10 +24,10 @@ from fedloom.types import Array, Held, Scalar
 __all__ = ["AnyFed", "AnyOracle", "ClassifierOracle", "ClientOracle", "FedView", "PartyOracle"]
 __all__ += ["PersonalOracle", "RowOracle", "SaddleFedView", "SaddleOracle", "ScaledLoss"]
 __all__ += ["ScoreLoss", "SmoothOracle", "StatedProblem", "StatedSaddle", "VerticalFedView"]
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
 
-# What the base of all methods is given. A subclass may only widen the parameters of its base, and
-# every method narrows these to the protocols of the kind of problem that it takes; so the base
-# leaves them open. Annotate a method of your own with a protocol below, not with these.
+# For the base of all methods; annotate a method of your own with a protocol below.
 AnyOracle: TypeAlias = Any
 AnyFed: TypeAlias = Any
 

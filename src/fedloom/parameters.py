@@ -9,12 +9,14 @@ everywhere: who, which parameter, the rule, the value, and what to try instead.
 """
 
 import dataclasses
+import functools
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, Union, dataclass_transform
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, NoReturn, TypeVar, Union, dataclass_transform
 
-from fedloom.errors import ParameterError
+from fedloom.errors import ParameterError, UnchangeableError
+from fedloom.hints import closest
 from fedloom.pytrees import register
 
 T = TypeVar("T")
@@ -144,6 +146,54 @@ def check(owner: str, name: str, value: object, rule: Rule) -> None:
     raise error
 
 
+def needed(cls: Any, given: Collection[str]) -> list[str]:
+    """The parameters that have no default and are not given."""
+    return [
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.default is dataclasses.MISSING and field.name not in given
+    ]
+
+
+def needs(cls: Any, missing: Collection[str]) -> str:
+    """All that is missing in one sentence, each with its meaning and its rule."""
+    told = []
+    for field in dataclasses.fields(cls):
+        if field.name in missing:
+            said = field.metadata and f": {field.metadata['doc']}, {field.metadata['rule'].text}"
+            told.append(f"{field.name}{said or ''}")
+    return f"{cls.__name__} needs {'; and '.join(told)}."
+
+
+def _check_arguments(cls: Any, values: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Raise ParameterError where arguments do not fit the fields, for all of them at once."""
+    fields = [field.name for field in dataclasses.fields(cls)]
+    wrong = []
+    for name in named:
+        if name not in fields:
+            wrong.append(f"{cls.__name__} has no parameter {name!r}. {closest(name, fields)}")
+        elif name in fields[: len(values)]:
+            wrong.append(f"{cls.__name__} is given {name} twice. Leave one of them out.")
+    if len(values) > len(fields):
+        wrong.append(f"{cls.__name__} takes {len(fields)} parameters; got {len(values)} values.")
+    missing = needed(cls, {*fields[: len(values)], *named})
+    if missing:
+        shown = ", ".join(f"{name}=..." for name in missing)
+        wrong.append(f"{needs(cls, missing)} Write {cls.__name__}({shown}).")
+    if wrong:
+        raise ParameterError(" ".join(wrong))
+
+
+def _refuse_change(self: Any, name: str, value: object = None) -> NoReturn:
+    kind = type(self).__name__
+    raise UnchangeableError(
+        f"{kind}.{name} cannot be set: an object of {kind} is a value that never changes, and its "
+        f"code runs once, when it is compiled. What changes from round to round belongs to the "
+        f"state that `round` and the client methods return; what is chosen beforehand is a field, "
+        f"{name}: float = param(rule, meaning). Another value: dataclasses.replace(method, ...)."
+    )
+
+
 def _is_leaf(annotation: object) -> bool:
     """Whether a field with this annotation may be traced."""
     if typing.get_origin(annotation) in (Union, types.UnionType, tuple):
@@ -160,14 +210,15 @@ def _post_init(self: Any) -> None:
             value = tuple(value)  # static fields must be hashable
             object.__setattr__(self, field.name, value)
         # Inside a transformation a leaf holds a tracer or an array, which has no value to check.
-        if field.metadata and (field.name not in self.__leaves__ or _is_concrete(value)):
+        if field.metadata and (field.name not in self.__leaves__ or not _is_array(value)):
             check(type(self).__name__, field.name, value, field.metadata["rule"])
 
 
-def _is_concrete(value: object) -> bool:
-    return (
-        value is None or isinstance(value, int | float | str) or hasattr(value, "__parametrised__")
-    )
+def _is_array(value: object) -> bool:
+    """Whether it is a number in an array or a tracer, or a tuple of them; np.float64 is a float."""
+    if isinstance(value, tuple):
+        return any(map(_is_array, value))
+    return getattr(value, "shape", None) == () and not isinstance(value, float)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(param, dataclasses.field))
@@ -187,6 +238,18 @@ def parametrised(cls: type[T]) -> type[T]:
     made: Any = cls
     made.__post_init__ = post_init
     made = dataclasses.dataclass(frozen=True)(made)
+    plain_init = made.__init__
+
+    @functools.wraps(plain_init, assigned=("__doc__", "__name__", "__qualname__"))
+    def init(self: Any, *values: Any, **named: Any) -> None:
+        try:
+            plain_init(self, *values, **named)
+        except TypeError:
+            _check_arguments(made, values, named)
+            raise
+
+    made.__init__ = init
+    made.__setattr__ = made.__delattr__ = _refuse_change
     hints = typing.get_type_hints(made)
     names = [field.name for field in dataclasses.fields(made)]
     made.__leaves__ = frozenset(name for name in names if _is_leaf(hints[name]))

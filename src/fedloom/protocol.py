@@ -21,9 +21,10 @@ The rules:
 import dataclasses
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from fedloom.errors import ProtocolError
+from fedloom.lazy import public
 from fedloom.oracles import AnyFed, AnyOracle
 from fedloom.parameters import (
     Rule,
@@ -47,6 +48,10 @@ from fedloom.types import Array, Tree
 __all__ = ["Algorithm", "Ask", "Cohort", "Replies", "Round", "algorithm", "ask", "relay"]
 __all__ += ["Rule", "anything", "at_least", "at_least_zero", "between", "flag", "fraction"]
 __all__ += ["instance_of", "one_of", "param", "parametrised", "per_cent", "positive"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
+
 
 T = TypeVar("T")
 
@@ -87,6 +92,26 @@ def ask(
 
 
 Round = Generator[Ask, Replies, tuple[Any, Any]]  # what `round` and `opening` return
+
+
+def outcome_of(steps: Round, outcome: Any) -> tuple[Any, Any]:
+    """What a round or an opening returned: the hub's next state, and diagnostics."""
+    where = getattr(steps, "__qualname__", "round")
+    return _two(outcome, where, "the hub's next state and diagnostics", "return hub, ()")
+
+
+def _two(outcome: Any, where: str, what: str, ending: str) -> tuple[Any, Any]:
+    """The two values that a function of a method returned; a named tuple is one value."""
+    if isinstance(outcome, tuple) and len(outcome) == 2 and not hasattr(outcome, "_fields"):
+        return outcome
+    got = "nothing" if outcome is None else f"a {type(outcome).__name__}"
+    if type(outcome) is tuple:
+        got = f"a tuple of {len(outcome)}"
+    elif hasattr(outcome, "shape"):
+        got = f"an array of shape {outcome.shape}"
+    raise ProtocolError(
+        f"{where} must return two values, {what}; it returned {got}. End it with `{ending}`."
+    )
 
 
 class Algorithm:
@@ -162,7 +187,9 @@ class Algorithm:
                 f"{type(self).__name__} has no client method {method!r}; it has: {known}. "
                 f"Ask for one of these."
             )
-        return getattr(self, method)(client, message, f, key)
+        outcome = getattr(self, method)(client, message, f, key)
+        where = f"{type(self).__name__}.{method}"
+        return _two(outcome, where, "the client's next state and its reply", "return client, reply")
 
     def client_methods(self) -> tuple[str, ...]:
         """The names that may be asked for: the public methods that are not part of this class."""

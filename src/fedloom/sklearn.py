@@ -8,7 +8,7 @@ key or as an object. Features are standardised by the mean and deviation over al
 what the sums of the sites give (`fedloom.preparation` has the exchanges).
 """
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import numpy as np
@@ -20,12 +20,19 @@ from fedloom.algorithms.catalogue import entry
 from fedloom.data.clients import Clients
 from fedloom.experiments import building
 from fedloom.experiments.locations import Location
+from fedloom.lazy import public
 from fedloom.metrics import links
 from fedloom.parameters import parameters_of
 from fedloom.problems import LeastSquares, Logistic, Multinomial, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rows import Rows
 from fedloom.simulator.run import simulate
+
+__all__ = ["FederatedClassifier", "FederatedRegressor"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
+
 
 _RATE = 0.1  # where a method is named by its key and no rate is given
 

@@ -129,6 +129,40 @@ def test_an_override_that_makes_no_sense_is_refused(override, settings, capsys):
 
 
 @pytest.mark.parametrize(
+    "override,said",
+    [
+        ("algorithm.lr=-1", "--set algorithm.lr=-1: FedAvg: lr must be a number > 0; got -1"),
+        ("algorithm.lrr=1", "--set algorithm.lrr=1: is not a parameter of FedAvg"),
+        ("algorithm.key=fedavgg", "--set algorithm.key=fedavgg: must be a known key"),
+        ("algorithm.key=feddr", "--set algorithm.key=feddr: FedDR needs step"),
+        ("run.rounds=0", "--set run.rounds=0: "),
+        ('problem.regulariser={kind="l2"}', ", kind: must be a known key; got 'l2'"),
+        ("partition.clients=0", "--set partition.clients=0: "),
+    ],
+)
+def test_what_the_command_line_sets_is_blamed_on_it_and_on_no_line(
+    override, said, settings, tmp_path, capsys
+):
+    assert main(["run", str(settings), "--set", override, "--out", str(tmp_path / "o")]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: --set ") and said in message and "line" not in message
+
+
+def test_all_missing_parameters_are_told_at_once(tmp_path, capsys):
+    path = tmp_path / "s.toml"
+    path.write_text(SETTINGS.replace('"fedavg"\nlr = 0.1', '"feddr"'))
+    assert main(["run", str(path)]) == 2
+    message = capsys.readouterr().err
+    assert "FedDR needs step: " in message and "; and lr: " in message
+    assert message.strip().endswith("Add step = ... and lr = ...")
+
+
+def test_a_typo_of_a_verb_is_answered_with_the_verb(capsys):
+    assert main(["comapre", "x.toml"]) == 2
+    assert capsys.readouterr().err == "error: there is no verb 'comapre'. Did you mean 'compare'?\n"
+
+
+@pytest.mark.parametrize(
     "what", ["algorithms", "wrappers", "aggregators", "problems", "datasets", "partitions"]
 )
 def test_lists(what, capsys):

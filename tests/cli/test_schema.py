@@ -30,7 +30,7 @@ def test_shipped_settings_are_valid(file):
 GOOD = {
     "data": {"name": "iris"},
     "partition": {"scheme": "iid", "clients": 3},
-    "problem": {"kind": "logistic", "regulariser": {"kind": "l1", "weight": 0.1}},
+    "problem": {"kind": "logistic", "regulariser": {"kind": "l1", "strength": 0.1}},
     "algorithm": {"key": "fedavg", "lr": 0.1},
     "run": {"rounds": 3},
 }

@@ -243,6 +243,10 @@ def test_a_mistake_is_caught_by_its_law_alone(cls):
     assert found.reason and found.example and "fl.check(" in found.code
     if found.law == "purity":
         assert {f.verdict for f in report.findings[2:]} == {UNCHECKED}
+    if found.law in ("purity", "seeds"):  # at the line that is to blame, without compiler's text
+        at = {KeepsACounter: "/ len(COUNTER)", DrawsWithNumPy: ".normal(size=2)"}
+        assert at.get(cls, "jax.random.normal(jax.random.key(3)") in found.line
+        assert "lambda" not in str(found.difference) and "f64[" not in str(found.difference)
 
 
 def test_the_laws_of_this_file_are_all_there_are():
@@ -348,13 +352,17 @@ def _never_ends(self, hub, fed, key, /):
 
 MISTAKES = {
     "raises": ({"train": _raises}, "nothing_of_the_kind", "f.nothing_of_the_kind"),
-    "no state": ({"train": _forgets_the_state}, "train must return two things", "return -f.grad"),
+    "no state": ({"train": _forgets_the_state}, "train must return two values", "return -f.grad"),
     "new state": ({"train": _invents_a_state}, "state as it got it", "return model, -f.grad"),
     "python if": ({"train": _looks_at_numbers}, "Python `if`", "f.full_value(model) > 1"),
     "numpy": ({"train": _uses_numpy}, "NumPy function", "np.asarray(model)"),
     "no ask": ({"round": _yields_a_model}, "may only yield ask", "yield hub.model"),
     "unknown": ({"round": _asks_for_nothing_known}, "no client method", "yield ask(self.model"),
-    "one thing": ({"round": _returns_one_thing}, "round must return two things", "return Hub("),
+    "one thing": (
+        {"round": _returns_one_thing},
+        "must return two values, the hub's next state",
+        "return Hub(",
+    ),
     "shape": ({"round": _grows}, "a hub as it got it", "return Hub(jnp.append"),
     "type": (
         {"round": _changes_type, "init_hub": _counts},

@@ -11,8 +11,8 @@ from fedloom.protocol import Algorithm
 
 PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
-    "types errors version versions lazy files hints checksums cache draws pytrees parameters "
-    "layout rows",
+    "types errors version versions lazy files hints arguments checksums cache draws pytrees "
+    "parameters layout rows",
     "protocol replies oracles cohorts local objective saddle_objective party operators",
     "models problems",
     "directions data metrics",
@@ -27,7 +27,7 @@ STOREYS = (  # a room knows of those in its own storey and below
     "checking",
     "loading experiments",
     "reports sklearn federation doctor",
-    "cli",
+    "cli __main__",
 )
 LEVEL = {room: level for level, rooms in enumerate(STOREYS) for room in rooms.split()}
 

@@ -187,7 +187,7 @@ def test_schemes_by_key():
     ("scheme", "parameters", "parts"),
     [
         ("labels", {}, ("known key", "'labels'", "Did you mean 'label'")),
-        ("label", {"clients": 3}, ("ByLabel", "classes_each", "must be given")),
+        ("label", {"clients": 3}, ("ByLabel", "needs classes_each", "Write")),
         ("label", {"clients": 3, "classes": 2}, ("ByLabel", "'classes'", "'classes_each'")),
         ("iid", {"clients": 0}, ("IID", "clients", ">= 1", "got 0")),
         ("dirichlet", {"clients": 3, "alpha": -1.0}, ("Dirichlet", "alpha", "> 0", "got -1.0")),

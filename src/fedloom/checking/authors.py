@@ -6,7 +6,7 @@ import linecache
 import sysconfig
 import textwrap
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from fedloom.algorithms.wrappers.base import Wrapper, layers
+from fedloom.errors import FedloomError
 from fedloom.protocol import Algorithm
 
 _NOT_THE_AUTHORS = tuple(
@@ -62,7 +63,10 @@ def meaning(error: Exception) -> str:
         if isinstance(error, kind):
             return words
     first = str(error).strip().split("\n\n")[0]
-    return f"{type(error).__name__}: {' '.join(first.split())}"
+    # Ours are sentences; JAX adds one about its tracebacks.
+    notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith("---")]
+    told = " ".join([*first.split(), *notes])
+    return told if isinstance(error, FedloomError) else f"{type(error).__name__}: {told}"
 
 
 def line_of_error(error: BaseException, method: Algorithm) -> str:
@@ -71,6 +75,15 @@ def line_of_error(error: BaseException, method: Algorithm) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename in own or not frame.filename.startswith(_NOT_THE_AUTHORS):
             return _told(frame.filename, frame.lineno or 0, frame.name)
+    return line_of(type(method).round)
+
+
+def line_of_frames(frames: Iterable[tuple[str, int, str]], method: Algorithm) -> str:
+    """The innermost of some frames (file, line, function) that is in the author's own code."""
+    own = _files(method)
+    for file, line, function in frames:
+        if file in own:
+            return _told(file, line, function)
     return line_of(type(method).round)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from fedloom.arguments import named
 from fedloom.checking.case import Case
 from fedloom.checking.examples import example
 from fedloom.checking.federations import Trial, kind_for, trial
@@ -20,8 +21,11 @@ from fedloom.parameters import check as check_rule
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.fit import check_fit
+from fedloom.rounds.given import check_clients, check_problem
+from fedloom.rounds.kept_programs import kept_programs
 
 
+@named
 def check(
     method: Algorithm | type[Algorithm],
     *,
@@ -61,6 +65,8 @@ def check(
         usual = trial(kind_for(made))
         problem = usual.problem if problem is None else problem
         clients = usual.clients if clients is None else clients
+    check_problem("check", problem)
+    check_clients("check", clients)
     check_fit(made, problem)
     case = Case(made, Trial(problem, clients), rounds=rounds, batch_size=batch_size, seed=seed)
     findings: list[Finding] = []
@@ -72,7 +78,8 @@ def check(
             findings.append(Finding(key, law.title, UNCHECKED, f"{stopped!r} comes first"))
             continue
         progress(law.title)
-        found = _finding(key, law, case, as_usual)
+        with kept_programs():  # also those of the wire engine and of sweeps: most time is compiling
+            found = _finding(key, law, case, as_usual)
         if found.verdict == BROKEN and law.first:
             stopped = key
         if key in chosen or stopped:

@@ -4,7 +4,8 @@ The method is played on shapes alone, one client for each group, so that whateve
 protocol has it is found at the line where it is; then it runs for a few rounds.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -12,11 +13,12 @@ import jax.numpy as jnp
 
 from fedloom.checking.authors import line_of, line_of_return, line_of_yield
 from fedloom.checking.case import Case
-from fedloom.checking.verdicts import BrokenLawError, Difference, named
-from fedloom.errors import DivergedError
+from fedloom.checking.verdicts import BrokenLawError, Difference
+from fedloom.errors import DivergedError, ProtocolError
 from fedloom.population import Federation
-from fedloom.protocol import Algorithm, Ask, Cohort, Replies
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies, outcome_of
 from fedloom.rounds import keys
+from fedloom.rounds.alike import named, unlike
 from fedloom.types import Tree
 
 _MANY = 100  # exchanges in a round
@@ -81,14 +83,10 @@ def _stage(
             asked.append(request.method)
             request = steps.send(replies)
     except StopIteration as end:
-        outcome = end.value
-        if not (isinstance(outcome, tuple) and len(outcome) == 2):
-            raise BrokenLawError(
-                f"{stage} must return two things, the hub's next state and what is only for the "
-                f"eye, as in `return hub, ()`; it returned {_kind(outcome)}",
-                line=line_of_return(function),
-            ) from None
-        _check_arrays(outcome, stage, line_of_return(function))
+        at = line_of_return(function)
+        with _refused_at(at):
+            outcome = outcome_of(steps, end.value)
+        _check_arrays(outcome, stage, at)
         return _Played(outcome[0], states)
     raise BrokenLawError(
         f"{stage} asks more than {_MANY} times; the number of exchanges must be a constant",
@@ -120,13 +118,8 @@ def _exchange(
     after, replies = [], []
     for group, state in zip(federation.groups, states, strict=True):
         f = group.objective(0)
-        outcome = method.perform(request.method, state, request.message, f, keys.root(0))
-        if not (isinstance(outcome, tuple) and len(outcome) == 2):
-            raise BrokenLawError(
-                f"{request.method} must return two things, the client's next state and its reply, "
-                f"as in `return client, reply`; it returned {_kind(outcome)}",
-                line=at,
-            )
+        with _refused_at(at):
+            outcome = method.perform(request.method, state, request.message, f, keys.root(0))
         _check_arrays(outcome, request.method, at)
         message = f"{request.method} must return the client's state as it got it"
         _check_alike(message, "client", state, outcome[0], at)
@@ -137,6 +130,15 @@ def _exchange(
         _check_alike(message, "reply", replies[0], reply, at)
     stacked = lambda leaf: jnp.broadcast_to(leaf, (len(request.to), *jnp.shape(leaf)))  # noqa: E731
     return after, Replies(jax.tree.map(stacked, replies[0]), request.to)
+
+
+@contextmanager
+def _refused_at(line: str) -> Iterator[None]:
+    """What the protocol refuses is a broken law at a line."""
+    try:
+        yield
+    except ProtocolError as error:
+        raise BrokenLawError(str(error), line=line) from error
 
 
 def _check_arrays(tree: Tree, source: str, line: str) -> None:
@@ -154,22 +156,9 @@ def _check_arrays(tree: Tree, source: str, line: str) -> None:
 
 def _check_alike(message: str, root: str, before: Tree, after: Tree, line: str) -> None:
     """Structures, shapes and types of two trees are the same."""
-    old, new = _types(before, root), _types(after, root)
-    for name in old | new:
-        if old.get(name) != new.get(name):
-            got = Difference(name, old.get(name, "nothing"), new.get(name, "nothing"))
-            raise BrokenLawError(message, got, line=line)
-    structures: list[Any] = [jax.tree.structure(tree) for tree in (before, after)]
-    if structures[0] != structures[1]:
-        got = Difference(root, *structures)
-        raise BrokenLawError(message, got, line=line)
-
-
-def _types(tree: Tree, root: str) -> dict[str, str]:
-    def type_of(leaf: Any) -> str:
-        return f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}"
-
-    return {name: type_of(leaf) for name, leaf in named(tree, root).items()}
+    found = unlike(before, after, root)
+    if found is not None:
+        raise BrokenLawError(message, Difference(*found), line=line)
 
 
 def _kind(value: Any) -> str:

@@ -2,14 +2,15 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.data.clients import from_arrays
+from fedloom.algorithms.entry import Kind
+from fedloom.data.clients import Clients, from_arrays
 from fedloom.data.parties import Holders, Parties, from_parties
 from fedloom.errors import ParameterError
 from fedloom.models import MLP
@@ -68,37 +69,53 @@ class Trial(NamedTuple):
         return [everyone if members is None else list(members) for _, members in groups]
 
 
-def kind_for(method: Algorithm) -> str:
+def kind_for(method: Algorithm | type[Algorithm]) -> Kind:
     """The kind of federation that suits a method, by what it takes."""
-    if method.takes == "smooth" and method.takes_regulariser:
-        return "composite"
-    if method.takes not in ("smooth", "saddle", "personal", "vertical"):
-        raise ParameterError(
-            f"{type(method).__name__} takes {method.takes!r} problems, for which there is no small "
-            f"federation here. Pass problem= and clients= of your own."
-        )
-    return method.takes
+    kind = "composite" if method.takes == "smooth" and method.takes_regulariser else method.takes
+    for known in _TRIALS:
+        if kind == known:
+            return known
+    name = method.__name__ if isinstance(method, type) else type(method).__name__
+    raise ParameterError(
+        f"{name} takes {method.takes!r} problems, for which there is no small federation here. "
+        f"Pass problem= and clients= of your own."
+    )
 
 
 @functools.cache
-def trial(kind: str) -> Trial:
+def trial(kind: Kind) -> Trial:
     """The federation of a kind."""
-    rng = np.random.default_rng(7)
+    return _TRIALS[kind](np.random.default_rng(7))
+
+
+def _rows(rng: np.random.Generator) -> Clients:
     sizes = (6, 9, 6, 9)
-    rows = [(rng.normal(i / 2, 1, (m, 3)), rng.integers(0, 2, m)) for i, m in enumerate(sizes)]
-    if kind == "smooth":
-        return Trial(Logistic(l2=0.1), from_arrays(rows))
-    if kind == "composite":
-        return Trial(Logistic(l2=0.1, regulariser=L1(0.05)), from_arrays(rows))
-    if kind == "personal":  # two architectures, one of them quantised
-        own, bits = (Undrawn(3), Undrawn(2)) * 2, (2, 32) * 2
-        return Trial(Personal(MLP((2,)), own, bits, keep=(-1,), l2=0.1), from_arrays(rows))
-    if kind == "personal-alike":  # one architecture and bit-width, so that laws compile faster
-        return Trial(Personal(MLP((2,)), Undrawn(2), 1, keep=(-1,), l2=0.1), from_arrays(rows))
-    if kind == "saddle":
-        return Trial(AUC(regulariser=L1(0.02)), from_arrays(rows))
-    if kind == "vertical":
-        y = rng.normal(size=10)
-        blocks = [rng.normal(size=(10, width)) / 3 for width in (1, 3, 2, 1)]
-        return Trial(Vertical(l2=0.1), from_parties(blocks, y))
-    raise NotImplementedError(f"no trial for problems of kind {kind!r}: add one here")
+    return from_arrays(
+        [(rng.normal(i / 2, 1, (m, 3)), rng.integers(0, 2, m)) for i, m in enumerate(sizes)]
+    )
+
+
+def _networks(rng: np.random.Generator) -> Trial:
+    """Two architectures, one of them quantised."""
+    own, bits = (Undrawn(3), Undrawn(2)) * 2, (2, 32) * 2
+    return Trial(Personal(MLP((2,)), own, bits, keep=(-1,), l2=0.1), _rows(rng))
+
+
+def _parties(rng: np.random.Generator) -> Trial:
+    _rows(rng)  # so that these numbers come after those of the other trials
+    y = rng.normal(size=10)
+    blocks = [rng.normal(size=(10, width)) / 3 for width in (1, 3, 2, 1)]
+    return Trial(Vertical(l2=0.1), from_parties(blocks, y))
+
+
+_TRIALS: dict[Kind, Callable[[np.random.Generator], Trial]] = {
+    "smooth": lambda rng: Trial(Logistic(l2=0.1), _rows(rng)),
+    "composite": lambda rng: Trial(Logistic(l2=0.1, regulariser=L1(0.05)), _rows(rng)),
+    "saddle": lambda rng: Trial(AUC(regulariser=L1(0.02)), _rows(rng)),
+    "personal": _networks,
+    # One architecture and bit-width, so that laws compile faster.
+    "personal-alike": lambda rng: Trial(
+        Personal(MLP((2,)), Undrawn(2), 1, keep=(-1,), l2=0.1), _rows(rng)
+    ),
+    "vertical": _parties,
+}

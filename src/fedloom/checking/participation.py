@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.checking.case import Case
-from fedloom.checking.verdicts import BrokenLawError, Difference, named, same_bits
+from fedloom.checking.verdicts import BrokenLawError, Difference, same_bits
 from fedloom.protocol import Ask, Replies, relay
 from fedloom.pytrees import to_host
 from fedloom.rounds import keys, program
+from fedloom.rounds.alike import named
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Held, Tree
 

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from fedloom.rounds.alike import named
 from fedloom.types import Tree
 
 KEPT, BROKEN, INAPPLICABLE, UNCHECKED = "kept", "broken", "does not apply", "not checked"
@@ -120,16 +120,6 @@ def _pairs(
         raise BrokenLawError(message, Difference("the arrays", one, other))
     for name in left:
         yield name, np.asarray(left[name]), np.asarray(right[name])
-
-
-def named(tree: Tree, root: str = "") -> dict[str, Any]:
-    """The arrays of a tree by their paths, as in "hub.model"."""
-
-    def name(path: Any) -> str:
-        inside = jax.tree_util.keystr(path, simple=True, separator=".")
-        return ".".join(part for part in (root, inside) if part) or "value"
-
-    return {name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def _number(value: Any) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import inspect
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from fedloom.checking.examples import example, small_values
 from fedloom.checking.laws import LAWS
 from fedloom.cli.output import show_json
 from fedloom.experiments import building
-from fedloom.experiments.addresses import address, name_files_absolutely, thing_at
+from fedloom.experiments.addresses import address, check_named, name_files_absolutely, thing_at
 from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.registries import ALGORITHMS
 from fedloom.experiments.settings import apply_override
@@ -43,8 +44,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _handle(arguments: argparse.Namespace) -> int:
     method = _method(arguments.method, arguments.set)
+    tried = {*(arguments.law or LAWS), *(key for key, law in LAWS.items() if law.first)}
+    number = itertools.count(1)
     with Console(stderr=True).status("reading the method") as status:
-        report = check(method, laws=arguments.law, progress=lambda law: status.update(law))
+
+        def progress(law: str) -> None:
+            status.update(f"{next(number)} of {len(tried)}: {law}")
+
+        report = check(method, laws=arguments.law, progress=progress)
     if arguments.format == "json":
         show_json(report.as_dict())
     elif sys.stdout.isatty():
@@ -56,6 +63,7 @@ def _handle(arguments: argparse.Namespace) -> int:
 
 def _found(text: str) -> Any:
     """What a key or an address stands for, whether it is a method or not."""
+    check_named(text, Location("check", "", admit=whatever_is_named))
     named = {"kind": text}
     name_files_absolutely({"check": named}, Path.cwd())
     at, place = address(named["kind"]), Location("check", "", admit=whatever_is_named)

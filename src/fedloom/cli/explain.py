@@ -2,67 +2,79 @@
 
 import argparse
 import dataclasses
+import functools
 import inspect
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+import fedloom
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.entry import MethodEntry
+from fedloom.checking.federations import kind_for
+from fedloom.cli import messages, tables
 from fedloom.cli.listing import about
 from fedloom.cli.output import show_json, show_table
-from fedloom.data import from_arrays, from_parties
+from fedloom.data.entries import DatasetEntry
 from fedloom.errors import ParameterError
-from fedloom.exchange.secure.sums import why_not
-from fedloom.exchange.transcript import Exchange, transcript
-from fedloom.experiments.addresses import name_files_absolutely
+from fedloom.experiments import readers, samples, toml
+from fedloom.experiments.addresses import check_named, name_files_absolutely
 from fedloom.experiments.locations import Location, whatever_is_named
-from fedloom.experiments.registries import ALGORITHMS, find_anywhere
+from fedloom.experiments.registries import ALGORITHMS, DATASETS, find_anywhere
 from fedloom.experiments.registry import Registry
 from fedloom.metrics.catalogue import MetricEntry
-from fedloom.models import MLP
-from fedloom.parameters import parameters_of
-from fedloom.population import Federation, assemble
-from fedloom.problems import AUC, Logistic, Personal, Problem, Vertical
 
-_CLIENTS, _DIMENSION = 10, 100
-Described = dict[str, Any]
+Described = dict[str, Any]  # plain values, for JSON
+_NOT_THE_USERS = ("inner", "secret")  # parameters of wrappers that no settings file holds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "key", help="a key from `fedloom list`, or an address such as my_method.py:MyMethod"
+        "key",
+        help="a key from `fedloom list`, a table of settings files such as run, or an address such "
+        "as my_method.py:MyMethod",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    named = {"kind": arguments.key}
-    name_files_absolutely({"explain": named}, Path.cwd())
-    place = Location("explain", "", admit=whatever_is_named)
-    found = find_anywhere(named["kind"], place)
-    told = {}
-    for number, (registry, thing) in enumerate(found):
-        if number and arguments.format == "text":
-            print()
-        told[registry.kind] = _explain(arguments.key, registry, thing, arguments.format)
+    told = explanations(arguments.key)
     if arguments.format == "json":
-        show_json(told if len(told) > 1 else told[found[0][0].kind])
+        plain = {kind: described for kind, (described, _) in told.items()}
+        show_json(plain if len(plain) > 1 else next(iter(plain.values())))
+        return 0
+    for number, (described, show) in enumerate(told.values()):
+        if number:
+            print()
+        show(described)
     return 0
 
 
-def _explain(key: str, registry: Registry[Any], thing: Any, form: str) -> Described:
-    """What is known of a thing; as text it is printed."""
+Explained = tuple[Described, Callable[[Described], None]]  # what is known, and how it is shown
+
+
+def explanations(key: str) -> dict[str, Explained]:
+    """What a key or an address stands for, by kind."""
+    if key in tables.TABLES:
+        return {"tables": (tables.describe(tables.TABLES[key]), tables.show)}
+    named = {"kind": key}
+    name_files_absolutely({"explain": named}, Path.cwd())
+    place = Location("explain", "", admit=whatever_is_named)
+    check_named(key, place)
+    found = find_anywhere(named["kind"], place, also=tables.TABLES)
+    return {registry.kind: _explained(key, registry, thing) for registry, thing in found}
+
+
+def _explained(key: str, registry: Registry[Any], thing: Any) -> Explained:
     if registry is ALGORITHMS and (chosen := _entry(key, thing)) is not None:
-        return _explain_method(chosen, form)
+        return describe(chosen), functools.partial(_show_method, chosen)
     if isinstance(thing, MetricEntry):
-        return _explain_metric(thing, form)
-    return _explain_other(key, registry.kind.removesuffix("s"), thing, form)
+        return _metric(thing, registry), _show_metric
+    return _other(key, registry, thing), _show_other
 
 
 def _entry(key: str, cls: Any) -> MethodEntry | None:
@@ -76,170 +88,106 @@ def _entry(key: str, cls: Any) -> MethodEntry | None:
     }
     try:
         cls(**trial)
+        return MethodEntry(key, cls, "", paper="", solves="", trial=trial, kind=kind_for(cls))
     except ParameterError:
         return None
-    return MethodEntry(key, cls, family="", paper="", solves="", trial=trial, kind=cls.takes)
 
 
-def _explain_method(chosen: MethodEntry, form: str) -> Described:
-    described = describe(chosen)
-    if form == "json":
-        return described
-    family = f", family {chosen.family}" if chosen.family else ""
-    print(f"{chosen.key}: {chosen.name}{family}\n")
-    if chosen.solves:
-        print(f"Solves  {chosen.solves}\n")
-    print(f"{described['about']}\n")
-    show_table(described["parameters"], title="Parameters")
-    print(
-        f"\nMessages of a round, for {_CLIENTS} clients and "
-        f"{'s' if chosen.kind == 'vertical' else 'd'} = {_DIMENSION}: "
-        f"4-byte numbers to and from each client asked"
-    )
-    show_table(described["messages"])
-    print(f"\nSecure aggregation {described['secure_aggregation']}")
-    return described
-
-
-def _explain_other(key: str, kind: str, thing: Any, form: str) -> Described:
-    described: dict[str, Any] = {"key": key, "class": getattr(thing, "__name__", kind)}
-    if dataclasses.is_dataclass(thing) and isinstance(thing, type):
-        rows = [row for row in _parameters(thing) if row["name"] not in ("inner", "secret")]
-        whole = kind in ("algorithm", "wrapper")  # these have a file of their own
-        text = _about(thing) if whole else inspect.cleandoc(thing.__doc__ or "")
-        described |= {"about": text, "parameters": rows}
-    else:
-        described |= {"about": about(thing), "parameters": []}
-    if form == "json":
-        return described
-    article = "an" if kind[0] in "aeiou" else "a"
-    print(f"{key}: {described['class']}, {article} {kind}\n\n{described['about']}\n")
-    if described["parameters"]:
-        show_table(described["parameters"], title="Parameters")
-    return described
-
-
-def _explain_metric(metric: MetricEntry, form: str) -> Described:
-    better = "larger" if metric.larger_is_better else "smaller"
-    described = {**metric._asdict(), "better": better}
-    if form == "json":
-        return described
-    print(f"{metric.key}: {metric.about}\n\n    {metric.formula}\n")
-    for title, text in (
-        ("For", metric.problems),
-        ("Better", better),
-        ("Columns", metric.columns),
-        ("Over a network", metric.network),
-    ):
-        print(textwrap.fill(f"{title}: {text}", 100, subsequent_indent="    "))
-    return described
-
-
-def _about(cls: type) -> str:
-    return inspect.cleandoc(sys.modules[cls.__module__].__doc__ or cls.__doc__ or "")
-
-
-def _parameters(cls: type) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": parameter.name,
-            "rule": parameter.rule,
-            "default": "required"
-            if parameter.default is dataclasses.MISSING
-            else str(parameter.default),
-            "meaning": parameter.doc,
-        }
-        for parameter in parameters_of(cls)
-    ]
-
-
-def describe(chosen: MethodEntry) -> dict[str, Any]:
+def describe(chosen: MethodEntry) -> Described:
     """All that is known of a method, as plain values."""
-    example = _example(chosen.kind)
-    exchanges = transcript(chosen.example(), example)
-    settings = _settings(chosen, example, exchanges)
-    obstacle = why_not(chosen.example(), example)
     return {
         "key": chosen.key,
         "class": chosen.name,
         "family": chosen.family,
         "paper": chosen.paper,
         "solves": chosen.solves,
-        "about": _about(chosen.cls),
-        "parameters": _parameters(chosen.cls),
-        "messages": [_message(exchange, settings) for exchange in exchanges],
-        "secure_aggregation": "applies" if obstacle is None else f"does not apply: {obstacle}",
+        "about": _whole_about(chosen.cls),
+        "parameters": tables.parameter_rows(chosen.cls),
+        "messages": messages.messages(chosen),
+        "secure_aggregation": messages.secure_aggregation(chosen),
+        "toml": toml.document(samples.method_file(chosen.key, chosen.cls)),
+        "source": source(chosen.cls),
     }
 
 
-def _settings(
-    chosen: MethodEntry, example: Federation, exchanges: list[Exchange]
-) -> dict[tuple[str, ...], str]:
-    """For what the defaults do without, the setting of the method's trial that asks for it.
-
-    Keys are (method,) for an exchange and (method, way, array) for a part of a message.
-    """
-
-    def left_out(changed: dict[str, Any]) -> set[tuple[str, ...]]:
-        said = transcript(chosen.cls(**chosen.trial | changed), example)
-        return _said(exchanges) - _said(said)
-
-    defaults = {
-        p.name: p.default
-        for p in parameters_of(chosen.cls)
-        if p.name in chosen.trial and p.default is not dataclasses.MISSING
-    }
-    if not left_out(defaults):
-        return {}
-    return {
-        item: f" (where {name} is {'set' if default is None else f'not {default}'})"
-        for name, default in defaults.items()
-        for item in left_out({name: default})
-    }
+def _show_method(chosen: MethodEntry, described: Described) -> None:
+    family = f", family {chosen.family}" if chosen.family else ""
+    print(f"{chosen.key}: {chosen.name}{family}\n")
+    if chosen.solves:
+        print(f"Solves  {chosen.solves}\n")
+    print(f"{described['about']}\n")
+    show_table(described["parameters"], title="Parameters")
+    print(f"\nMessages of a round, {messages.heading(chosen)}")
+    show_table(described["messages"])
+    print(f"\nSecure aggregation {described['secure_aggregation']}")
+    print(f"\nA settings file for it\n\n{textwrap.indent(described['toml'], '    ')}")
+    print(f"Source: {described['source']}")
 
 
-def _said(exchanges: list[Exchange]) -> set[tuple[str, ...]]:
-    methods = {(exchange.method,) for exchange in exchanges}
-    arrays = {
-        (exchange.method, way, array)
-        for exchange in exchanges
-        for way, sizes in (("down", exchange.down), ("up", exchange.up))
-        for array in sizes
-    }
-    return methods | arrays
+def _other(key: str, registry: Registry[Any], thing: Any) -> Described:
+    kind = registry.kind.removesuffix("s")
+    described: Described = {"key": key, "class": getattr(thing, "__name__", kind), "kind": kind}
+    if dataclasses.is_dataclass(thing) and isinstance(thing, type):
+        # Methods and wrappers have a file of their own, which begins with what they do.
+        whole = registry.kind in ("algorithms", "wrappers")
+        text = _whole_about(thing) if whole else inspect.cleandoc(thing.__doc__ or "")
+        rows = [row for row in tables.parameter_rows(thing) if row["name"] not in _NOT_THE_USERS]
+    elif registry is DATASETS:
+        text, rows = about(thing), [tables.option_row(o) for o in readers.options_of_data(thing)]
+    else:
+        text, rows = about(thing), []
+    found = samples.sample(registry, key, thing)
+    described |= {"about": text, "parameters": rows, "toml": found.placed}
+    return described | {"source": source(thing)}
 
 
-def _message(exchange: Exchange, settings: dict[tuple[str, ...], str]) -> dict[str, Any]:
-    method = exchange.method
-    whole = settings.get((method,), "")
-    occasion = f" ({exchange.occasion})" if exchange.occasion else ""
-
-    def listed(way: str, sizes: dict[str, int]) -> str:
-        parts = [
-            array + ("" if whole else settings.get((method, way, array), "")) for array in sizes
-        ]
-        return ", ".join(parts) or "nothing"
-
-    return {
-        "method": method + whole + occasion,
-        "down": sum(exchange.down.values()) // 4,
-        "up": sum(exchange.up.values()) // 4,
-        "what goes down": listed("down", exchange.down),
-        "what comes up": listed("up", exchange.up),
-    }
+def _show_other(described: Described) -> None:
+    kind = described["kind"]
+    article = "an" if kind[0] in "aeiou" else "a"
+    print(f"{described['key']}: {described['class']}, {article} {kind}\n\n{described['about']}\n")
+    if described["parameters"]:
+        show_table(described["parameters"], title="Parameters")
+    print(f"\nIn a settings file\n\n{textwrap.indent(described['toml'], '    ')}")
+    if described["source"]:
+        print(f"\nSource: {described['source']}")
 
 
-def _example(kind: str) -> Federation:
-    """A federation of the stated size, for the shapes of messages only."""
-    if kind == "vertical":
-        parties = from_parties([np.zeros((_DIMENSION, 2))] * _CLIENTS, np.zeros(_DIMENSION))
-        return assemble(Vertical(), parties, None, "float32")
-    problem: Problem = Logistic()
-    features = _DIMENSION
-    if kind.startswith("personal"):
-        features = _DIMENSION // 2 - 1  # with two classes: two weights each, and two biases
-        problem = Personal(MLP(hidden=()), bits=2, keep=())
-    elif kind == "saddle":
-        problem = AUC(positive_rate=0.5)
-    rows = (np.zeros((8, features)), np.arange(8) % 2)
-    return assemble(problem, from_arrays([rows] * _CLIENTS), 4, "float32")
+def _metric(metric: MetricEntry, registry: Registry[Any]) -> Described:
+    better = "larger" if metric.larger_is_better else "smaller"
+    line = samples.sample(registry, metric.key, metric).placed
+    return {**metric._asdict(), "better": better, "toml": line}
+
+
+def _show_metric(described: Described) -> None:
+    print(f"{described['key']}: {described['about']}\n\n    {described['formula']}\n")
+    for title, text in (
+        ("For", described["problems"]),
+        ("Better", described["better"]),
+        ("Columns", described["columns"]),
+        ("Over a network", described["network"]),
+    ):
+        print(textwrap.fill(f"{title}: {text}", 100, subsequent_indent="    "))
+    print(f"\nIn a settings file\n\n{textwrap.indent(described['toml'], '    ')}")
+
+
+def _whole_about(cls: type) -> str:
+    """The paper in small, with which fedloom's own files begin; of others, their class first."""
+    of_file = inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "")
+    of_class = inspect.cleandoc(cls.__doc__ or "") if "__doc__" in vars(cls) else ""
+    if cls.__module__.partition(".")[0] == fedloom.__name__:
+        return of_file or of_class
+    return "\n\n".join(text for text in (of_class, of_file) if text)
+
+
+def source(thing: Any) -> str:
+    """Where the code of a thing is: a path within the package, or that of the user's file."""
+    if isinstance(thing, DatasetEntry) or not callable(thing):
+        return ""
+    try:
+        file, line = inspect.getsourcefile(thing), inspect.getsourcelines(thing)[1]
+    except (OSError, TypeError):
+        return ""
+    home = Path(fedloom.__file__).parents[1]
+    path = Path(file or "")
+    shown = path.relative_to(home).as_posix() if path.is_relative_to(home) else str(path)
+    return f"{shown}, line {line}"

@@ -1,37 +1,62 @@
-"""`fedloom list`: what there is to choose from, and where it comes from."""
+"""`fedloom list`: what there is to choose from, where it comes from, and how it is written."""
 
 import argparse
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.cli import tables
 from fedloom.cli.output import show_json, show_table
 from fedloom.data.entries import DatasetEntry as Public
-from fedloom.experiments.registries import ALL
-from fedloom.experiments.registry import OWN, Known
+from fedloom.errors import ParameterError
+from fedloom.experiments import building, samples
+from fedloom.experiments.locations import Location, whatever_is_named
+from fedloom.experiments.registries import ALL, REGULARISERS
+from fedloom.experiments.registry import OWN, Known, Registry
+from fedloom.hints import closest
 from fedloom.metrics.catalogue import MetricEntry
 from fedloom.problems.base import Metric
+from fedloom.problems.regularisers import Zero, is_constraint
 
 Row = dict[str, Any]
-_LISTS = {registry.kind: registry for registry in ALL}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("what", choices=sorted(_LISTS))
+    parser.add_argument(
+        "what", nargs="?", metavar="WHAT", help=f"{', '.join(LISTS)}; without it, what lists are"
+    )
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    rows = [_row(arguments.what, known) for known in _LISTS[arguments.what].known()]
+    if arguments.what is None:
+        rows = [{"list": name, "entries": len(made())} for name, made in LISTS.items()]
+    elif arguments.what in LISTS:
+        rows = LISTS[arguments.what]()
+    else:
+        raise ParameterError(
+            f"list: WHAT must be one of the lists; got {arguments.what!r}. "
+            f"{closest(arguments.what, LISTS)}"
+        )
     if arguments.format == "json":
         show_json(rows)
-    else:
-        show_table(rows)
+        return 0
+    hidden = {"class"} | ({"from"} if all(row.get("from") == OWN for row in rows) else set())
+    show_table(rows, columns=[name for name in rows[0] if name not in hidden])
+    if arguments.what in LISTS:
+        print("`fedloom explain KEY` says more of each, and how it stands in a settings file")
     return 0
 
 
-def _row(kind: str, known: Known) -> Row:
+def _rows(registry: Registry[Any], fits: Callable[[Known], bool] = lambda known: True) -> list[Row]:
+    return [_row(registry, known) for known in registry.known() if fits(known)]
+
+
+def _row(registry: Registry[Any], known: Known) -> Row:
+    kind = registry.kind
     row: Row = {"key": known.key, "from": known.source}
     if kind == "algorithms":
         entry = CATALOGUE[known.key] if known.source == OWN else None
@@ -45,7 +70,29 @@ def _row(kind: str, known: Known) -> Row:
     if kind == "datasets":
         public = known.thing if isinstance(known.thing, Public) else None
         row |= {"licence": public and public.licence, "source": public and public.source}
+    if known.thing is not None:
+        row["in a settings file"] = samples.sample(registry, known.key, known.thing).line
     return row
+
+
+def _is_constraint(known: Known) -> bool:
+    if known.thing is None or known.thing is Zero:
+        return False
+    table = {"kind": known.key, **samples.values(known.thing, known.key)}
+    place = Location("list", "", admit=whatever_is_named)
+    return is_constraint(building.build(REGULARISERS, table, place, tag="kind"))
+
+
+def _tables() -> list[Row]:
+    """The tables of a settings file."""
+    return [{"key": t.key, "about": t.about, "names": t.see} for t in tables.TABLES.values()]
+
+
+LISTS: dict[str, Callable[[], list[Row]]] = {
+    **{registry.kind: functools.partial(_rows, registry) for registry in ALL},
+    "constraints": lambda: _rows(REGULARISERS, _is_constraint),
+    "tables": _tables,
+}
 
 
 def about(thing: Any) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from fedloom import version
 from fedloom.errors import DivergedError, FedloomError
+from fedloom.hints import closest
 
 
 class Verb(NamedTuple):
@@ -25,6 +26,7 @@ class Verb(NamedTuple):
 
 
 VERBS = {
+    "new": Verb("write a first settings file, method or federation", "new"),
     "run": Verb("run a settings file", "run"),
     "predict": Verb("predict new rows with the model of a run", "predict"),
     "export": Verb("take the model of a run to ONNX, PyTorch or one small file", "export"),
@@ -41,6 +43,7 @@ VERBS = {
     "schema": Verb("print the JSON Schema of settings files", "schema"),
     "demo": Verb("a short tour on embedded data", "demo"),
     "check": Verb("hold a method of your own to the laws that all methods keep", "check"),
+    "completion": Verb("print a script with which a shell completes commands", "completion"),
     "doctor": Verb(
         "check versions, devices and folders, and solve problems with known answers", "doctor"
     ),
@@ -58,8 +61,8 @@ VERBS = {
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130
 
 
-def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """All verbs, and the options of the one that is given: only its module is loaded."""
+def parser(arguments: Sequence[str], *, every: bool = False) -> argparse.ArgumentParser:
+    """All verbs, and the options of the one that is given (its module is loaded) or of `every`."""
     top = argparse.ArgumentParser(
         prog="fedloom", description="Federated optimisation beyond averaging."
     )
@@ -69,7 +72,7 @@ def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     given = next((word for word in arguments if not word.startswith("-")), None)
     for name, verb in VERBS.items():
         options = verbs.add_parser(name, help=verb.help)
-        if name == given:
+        if every or name == given:
             module = importlib.import_module(f"fedloom.cli.{verb.module}")
             getattr(module, verb.declare)(options)
     return top
@@ -78,6 +81,9 @@ def parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     words = sys.argv[1:] if arguments is None else arguments
+    if words and not words[0].startswith("-") and words[0] not in VERBS:
+        print(f"error: there is no verb {words[0]!r}. {closest(words[0], VERBS)}", file=sys.stderr)
+        return MISUSE
     chosen = parser(words).parse_args(words)
     try:
         return chosen.handle(chosen)

@@ -1,5 +1,7 @@
 """Data: readers, the catalogue of public sets, and their division over clients."""
 
+from typing import TYPE_CHECKING
+
 from fedloom.data.alignment import Alignment, align
 from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.clients import Clients, from_arrays
@@ -14,6 +16,7 @@ from fedloom.data.partitions import SCHEMES, partition
 from fedloom.data.schemes import IID, ByClient, ByColumn, ByFeatures, BySize
 from fedloom.data.synthetic import synthetic
 from fedloom.data.validation import hold_out
+from fedloom.lazy import public
 
 __all__ = [
     "CATALOGUE",
@@ -42,3 +45,6 @@ __all__ = [
     "synthetic",
     "table",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)

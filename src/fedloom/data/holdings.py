@@ -9,7 +9,6 @@ from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.errors import DataError
 from fedloom.files import write_file
-from fedloom.hints import needs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -82,7 +81,6 @@ def picture(clients: Clients, path: Path | str) -> None:
 
 def draw(clients: Clients) -> Any:
     """The picture as a Matplotlib figure."""
-    needs("matplotlib", "plot")
     from matplotlib.figure import Figure
 
     counts = class_counts(clients)

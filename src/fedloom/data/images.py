@@ -15,7 +15,6 @@ import numpy as np
 from fedloom.data.dataset import Dataset
 from fedloom.data.packed import bare_name, read_bytes
 from fedloom.errors import DataError
-from fedloom.hints import needs
 
 DIGITS = np.arange(10)
 GARMENTS = np.array(
@@ -147,7 +146,6 @@ def _member(archive: Path, files: tarfile.TarFile, name: str) -> bytes:
 
 
 def _tiles(path: Path) -> np.ndarray:
-    needs("PIL", "plot")
     from PIL import Image, UnidentifiedImageError
 
     try:

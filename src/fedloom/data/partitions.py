@@ -23,7 +23,7 @@ from fedloom.data.schemes import (
 )
 from fedloom.errors import DataError, ParameterError
 from fedloom.hints import closest
-from fedloom.parameters import between, check, parameters_of
+from fedloom.parameters import between, check
 from fedloom.rows import Rows
 
 SCHEMES: dict[str, Any] = {  # the ways to divide data, by the keys that `partition` takes
@@ -80,6 +80,11 @@ def partition(
         test_fraction: The part of a client's rows to hold out, where the dataset has no test rows.
         parameters: The scheme's parameters, where it is given by its key.
     """
+    if not isinstance(dataset, Dataset):
+        raise ParameterError(
+            f"partition: dataset must be a Dataset; got a {type(dataset).__name__}. Pass what "
+            f'fl.data.load("digits") returns; what is divided already needs no partition.'
+        )
     chosen = _choose(scheme, parameters)
     check("partition", "test_fraction", test_fraction, between(0, 1).or_none("no test rows"))
     rng = np.random.default_rng(seed)
@@ -115,7 +120,7 @@ def _choose(scheme: Scheme | ByFeatures | str, parameters: dict[str, Any]) -> Sc
             raise ParameterError(
                 f"partition: scheme must be a known key; got {scheme!r}. {closest(scheme, SCHEMES)}"
             )
-        scheme = _make(SCHEMES[scheme], parameters)
+        scheme = SCHEMES[scheme](**parameters)
     elif parameters:
         raise ParameterError(
             f"partition: parameters go with a scheme's key; got {', '.join(parameters)} beside "
@@ -127,22 +132,6 @@ def _choose(scheme: Scheme | ByFeatures | str, parameters: dict[str, Any]) -> Sc
             f"Try {IID(clients=10)!r}."
         )
     return scheme
-
-
-def _make(kind: Any, parameters: dict[str, Any]) -> Any:
-    known = {field.name: field for field in parameters_of(kind)}
-    for name in parameters:
-        if name not in known:
-            raise ParameterError(
-                f"{kind.__name__}: there is no parameter {name!r}. {closest(name, known)}"
-            )
-    for name, field in known.items():
-        if field.default is dataclasses.MISSING and name not in parameters:
-            raise ParameterError(
-                f"{kind.__name__}: {name} ({field.doc}) must be given; got no value. "
-                f"Pass {name}=..., {field.rule}."
-            )
-    return kind(**parameters)
 
 
 def _follow(

@@ -9,9 +9,15 @@ own.export_torch("client-3-torch.safetensors")
 fl.deploy.coefficients(hub)              # of a linear model, by the columns of the tables
 """
 
+from typing import TYPE_CHECKING
+
 from fedloom.deploy.deployed import Deployed
 from fedloom.deploy.linear import coefficients
 from fedloom.deploy.packing import Sizes
 from fedloom.deploy.taking import hub_model, take, take_all
+from fedloom.lazy import public
 
 __all__ = ["Deployed", "Sizes", "coefficients", "hub_model", "take", "take_all"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)

@@ -16,7 +16,7 @@ from fedloom.errors import DivergedError, FederationError, NotFiniteError, WireE
 from fedloom.exchange import wire
 from fedloom.exchange.expected import Expectations, Expected
 from fedloom.population import Fed
-from fedloom.protocol import Algorithm, Ask, Cohort, Replies
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies, outcome_of
 from fedloom.pytrees import payload_bytes, pytree
 from fedloom.rounds import keys
 from fedloom.rounds.compiling import reproducible
@@ -79,7 +79,7 @@ def next_step(
         for replies in answers:
             request = steps.send(replies)
     except StopIteration as end:
-        return Ended(*end.value)
+        return Ended(*outcome_of(steps, end.value))
     return request
 
 

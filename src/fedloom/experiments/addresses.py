@@ -4,6 +4,7 @@ A file is executed, and a module imported, as Python does with a program of one'
 this done is not decided here: see `Location.admit`.
 """
 
+import ast
 import hashlib
 import importlib
 import re
@@ -43,6 +44,26 @@ def address(text: object) -> Address | None:
     """The address that a text is, if it is one."""
     found = isinstance(text, str) and (_FILE.fullmatch(text) or _MODULE.fullmatch(text))
     return Address(*found.groups()) if found else None
+
+
+def check_named(text: str, place: Location) -> None:
+    """Refuse a file without a name behind it; the error lists the names that are in it."""
+    file = Path(text).expanduser()
+    if file.suffix != ".py":
+        return
+    if not file.is_file():
+        raise place.error(f"there is no file {text}. Check the path.")
+    try:
+        body = ast.parse(file.read_bytes()).body  # read, not executed
+    except SyntaxError as error:
+        raise place.error(f"{text}, line {error.lineno}: {error.msg}. Correct it.") from error
+    classes = [node.name for node in body if isinstance(node, ast.ClassDef)]
+    names = [name for name in classes if not name.startswith("_")]
+    chosen = names[-1] if names else "MyMethod"
+    there = f"It has the classes {', '.join(names)}" if names else "It has no class"
+    raise place.error(
+        f"{text} is a file: say what in it is meant, after a colon, as in {text}:{chosen}. {there}."
+    )
 
 
 def short_name(text: str) -> str:

@@ -30,6 +30,7 @@ from fedloom.experiments.registries import (
 )
 from fedloom.experiments.registry import Registry
 from fedloom.hints import closest
+from fedloom.parameters import needed, needs
 from fedloom.problems.base import Metric
 from fedloom.protocol import Algorithm
 
@@ -128,10 +129,10 @@ def construct(cls: type, parameters: dict[str, Any], place: Location) -> Any:
             raise (place / name).error(
                 f"is not a parameter of {cls.__name__}. {closest(name, fields)}"
             )
-    for name, field in fields.items():
-        if field.default is dataclasses.MISSING and name not in parameters:
-            said = field.metadata and f": {field.metadata['doc']}, {field.metadata['rule'].text}"
-            raise place.error(f"{cls.__name__} needs {name}{said or ''}. Add {name} = ...")
+    missing = needed(cls, parameters)
+    if missing:
+        lines = " and ".join(f"{name} = ..." for name in missing)
+        raise place.error(f"{needs(cls, missing)} Add {lines}")
     parts = parts_of(cls)
     values = {
         name: _value(parts.get(name), value, place / name) for name, value in parameters.items()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import directions
+from fedloom.arguments import check_options, named
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, FedloomError, ParameterError
 from fedloom.experiments import rows_of_methods
@@ -20,6 +21,7 @@ from fedloom.pictures import curves, notebook
 from fedloom.pictures.picture import Picture
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.rounds.given import check_clients, check_methods, check_problem, check_seeds
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.run import simulate
 
@@ -80,6 +82,7 @@ class Comparison(NamedTuple):
         return notebook.html_table(self.table())
 
 
+@named
 def compare(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
@@ -112,6 +115,11 @@ def compare(
 
     A method that diverges is kept with what it reached. Ctrl-C returns what was done.
     """
+    check_methods("compare", algorithms)
+    check_problem("compare", problem)
+    check_clients("compare", clients)
+    check_seeds("compare", seeds)
+    check_options("compare", options, simulate)
     options = {"rounds": 100} | options
     # Methods with one dual for all and with separate ones solve other saddle problems.
     known = {

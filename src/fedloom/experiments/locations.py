@@ -32,6 +32,7 @@ class Location(NamedTuple):
     admit: Admission = nothing_else
     number: int = 0  # of several tables [[NAME]] which one it is, from 1; 0: there is one
     entry: str = ""  # and what it is called
+    overrides: tuple[str, ...] = ()  # of the command line, such as "algorithm.lr=0.1"
 
     def __truediv__(self, key: str) -> "Location":
         return self._replace(path=(*self.path, key))
@@ -41,6 +42,8 @@ class Location(NamedTuple):
         return self._replace(number=number, entry=entry)
 
     def __str__(self) -> str:
+        if (option := self._option()) is not None:
+            return option
         line = self._line()
         where = self.file if line is None else f"{self.file}, line {line}"
         which = f" ({self.path[0]} {self.number}, {self.entry!r})" if self.number else ""
@@ -49,6 +52,17 @@ class Location(NamedTuple):
     def error(self, message: str) -> SettingsError:
         """An error that begins with this place."""
         return SettingsError(f"{self}: {message}")
+
+    def _option(self) -> str | None:
+        """The option of the command line that says what stands here, if one does."""
+        for override in reversed(self.overrides):
+            key = tuple(override.partition("=")[0].strip().split("."))
+            if self.path[: len(key)] == key:
+                inside = ".".join(self.path[len(key) :])
+                return f"--set {override}" + (f", {inside}" if inside else "")
+            if self.path and self.path == key[:-1] and key[-1] in ("key", "kind", "scheme"):
+                return f"--set {override}"  # what else the table needs depends on it
+        return None
 
     def _line(self) -> int | None:
         """The line of the key, or of the nearest table that holds it; None if given elsewhere."""

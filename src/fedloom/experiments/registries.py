@@ -1,6 +1,6 @@
 """What settings files may name, kind by kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fedloom import algorithms, models, problems
@@ -150,8 +150,10 @@ def code_of_others(tables: dict[str, Any]) -> set[str]:
     return {s.name for s in slots(tables) if any(registry.beyond(s.name) for registry in ALL)}
 
 
-def find_anywhere(name: str, place: Location) -> list[tuple[Registry[Any], Any]]:
-    """What a key or an address stands for, of whatever kinds it is."""
+def find_anywhere(
+    name: str, place: Location, also: Iterable[str] = ()
+) -> list[tuple[Registry[Any], Any]]:
+    """What a key or an address stands for, of whatever kinds it is; `also` are known as well."""
     own = [(registry, registry[name]) for registry in ALL if name in registry]
     if own:
         return own
@@ -168,5 +170,5 @@ def find_anywhere(name: str, place: Location) -> list[tuple[Registry[Any], Any]]
             return [(registry, registry.find(name, place))]
     raise ParameterError(
         f"KEY must be from one of the lists of `fedloom list`; got {name!r}. "
-        f"{closest(name, [key for registry in ALL for key in registry])}"
+        f"{closest(name, [*also, *(key for registry in ALL for key in registry)])}"
     )

@@ -130,7 +130,7 @@ class Settings(NamedTuple):
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
     tables, place = unread(path, overrides)
-    return _parse_own(tables, Path(path), place.text)
+    return _parse_own(tables, Path(path), place.text, overrides)
 
 
 def unread(path: str | Path, overrides: list[str] | None = None) -> tuple[dict[str, Any], Location]:
@@ -157,13 +157,16 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
             )
     for override in overrides or []:
         apply_override(tables, override)
-    return _parse_own(tables, file, text_of(Path(folder) / "settings.toml"))
+    return _parse_own(tables, file, text_of(Path(folder) / "settings.toml"), overrides)
 
 
-def _parse_own(tables: dict[str, Any], file: Path, text: str) -> Settings:
+def _parse_own(
+    tables: dict[str, Any], file: Path, text: str, overrides: list[str] | None
+) -> Settings:
     """Check settings that lie on this machine: whoever runs them may name code of their own."""
     name_files_absolutely(tables, file.resolve().parent)
-    return parse(tables, Location(str(file), text, admit=whatever_is_named))
+    place = Location(str(file), text, admit=whatever_is_named, overrides=tuple(overrides or ()))
+    return parse(tables, place)
 
 
 def tables_of(file: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import directions
+from fedloom.arguments import check_options, named
 from fedloom.checksums import read_json, write_json
 from fedloom.data.parties import Holders
 from fedloom.data.validation import hold_out
@@ -23,7 +24,9 @@ from fedloom.experiments.searching import Setting, Values
 from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.rounds.given import check_clients, check_methods, check_problem, check_seeds
 from fedloom.simulator.many_runs import PlannedRun, simulate_many
+from fedloom.simulator.run import simulate
 
 _RUNGS = (4, 2, 1)  # successive halving looks after a quarter and after half of the rounds
 
@@ -51,6 +54,7 @@ class Sweep(NamedTuple):
     larger_is_better: bool  # which way the metric should go
 
 
+@named
 def sweep(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
@@ -89,6 +93,11 @@ def sweep(
         tried: Called after each run, with the setting, the seed and the metric.
         options: As for `simulate`.
     """
+    check_methods("sweep", algorithms)
+    check_problem("sweep", problem)
+    check_clients("sweep", clients)
+    check_seeds("sweep", seeds)
+    check_options("sweep", options, simulate)
     searching.check_keys(over, algorithms, problem)
     held_out = hold_out(clients, validation, search_seed)
     judged = metric or directions.headline(options.get("metrics"), problem) or "round"

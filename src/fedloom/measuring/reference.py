@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.arguments import named
 from fedloom.data.parties import Holders
 from fedloom.errors import FedloomError
 from fedloom.measuring.objective_value import smooth_part
@@ -27,6 +28,7 @@ from fedloom.parameters import check, one_of
 from fedloom.population import Federation, LabelParty, assemble
 from fedloom.problems.base import Problem
 from fedloom.rounds.compiling import reproducible
+from fedloom.rounds.given import check_clients, check_problem
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Held, Tree
 
@@ -54,6 +56,7 @@ class Reference:
         return self._comes_back()
 
 
+@named
 def reference(
     problem: Problem,
     clients: Holders,
@@ -75,6 +78,8 @@ def reference(
     Raises:
         FedloomError: The tolerance was not reached; the problem may have no solution.
     """
+    check_problem("reference", problem)
+    check_clients("reference", clients)
     check("reference", "dual", dual, one_of("shared", "separate"))
     with jax.enable_x64(True):
         federation = assemble(problem, clients, None, "float64")

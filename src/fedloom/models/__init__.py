@@ -1,5 +1,8 @@
 """Networks; any pair of functions (init, apply) works as one."""
 
+from typing import TYPE_CHECKING
+
+from fedloom.lazy import public
 from fedloom.models.base import Model, Pair
 from fedloom.models.networks import CNN, MLP
 from fedloom.models.published import CNN1, CNN2, EmbeddingBag, ResNet
@@ -27,3 +30,6 @@ __all__ = [
     "Pair",
     "ResNet",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)

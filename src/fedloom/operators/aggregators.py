@@ -18,12 +18,13 @@ bound that the honest ones set. Honest replies that differ move it too: none of 
 mean, and with unlike clients their limits differ from that of the mean.
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.errors import ParameterError
+from fedloom.lazy import public
 from fedloom.parameters import Rule, at_least, param, parametrised, positive
 from fedloom.types import Array, Scalar
 
@@ -37,6 +38,10 @@ __all__ = [
     "NormBound",
     "TrimmedMean",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
+
 
 _BELOW_HALF = Rule(
     lambda v: isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v < 0.5,

@@ -8,16 +8,21 @@ are few and long, a column is cut into chunks of one size, and the few sums of c
 at the end.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.lazy import public
 from fedloom.pytrees import pytree, static
 from fedloom.types import Array, Held
 
 __all__ = ["Block", "Dense", "Sparse", "block"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
+
 
 _CHUNK = 64  # entries of a column that are summed together
 _DENSE_FROM = 0.05  # share of nonzeros above which dense products are quicker

@@ -3,13 +3,19 @@
 For the indicator of a set the map is the Euclidean projection, whatever the step.
 """
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import optax
 
+from fedloom.lazy import public
 from fedloom.types import Array, Scalar
 
 __all__ = ["elastic_net", "group_soft_threshold", "project_ball", "project_box", "project_simplex"]
 __all__ += ["singular_value_threshold", "soft_threshold"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
 
 
 def soft_threshold(v: Array, t: Scalar) -> Array:

@@ -12,17 +12,21 @@ a model that is one vector.
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.layout import Layout
+from fedloom.lazy import public
 from fedloom.operators.proximal import soft_threshold
 from fedloom.types import Array, Scalar
 
 __all__ = ["FULL_PRECISION", "Quantiser", "cell_sums", "cells", "distance", "first_centres", "hard"]
 __all__ += ["layers_to_quantise", "prox_centres", "prox_weights", "soft"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
 
 
 FULL_PRECISION = 32  # bits of a weight that is not quantised

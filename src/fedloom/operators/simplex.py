@@ -7,13 +7,20 @@ prior q with strength c:
     kl          argmin_{u in D}  c KL(u || q)       +  |u - a|^2 / 2
 """
 
+from typing import TYPE_CHECKING
+
 import jax
 import jax.numpy as jnp
 
+from fedloom.lazy import public
 from fedloom.operators.proximal import project_simplex
 from fedloom.types import Array
 
 __all__ = ["project_floored_simplex", "proximal_kl", "proximal_quadratic", "wright_omega"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
+
 
 _OMEGA_STEPS = 8  # Newton's method doubles its digits with each; from the start below 6 suffice
 _MOST_STEPS = 200

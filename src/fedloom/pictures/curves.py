@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedloom.errors import ParameterError
-from fedloom.hints import closest, needs
+from fedloom.hints import closest
 from fedloom.pictures import labels
 from fedloom.pictures.labels import AXES
 from fedloom.pictures.picture import Picture
@@ -44,7 +44,6 @@ def draw(
     Where a method has several results, one a seed, the line is their mean and the band reaches from
     the smallest to the largest.
     """
-    needs("matplotlib", "plot")
     _check(results, metrics, against)
     from matplotlib.figure import Figure
 

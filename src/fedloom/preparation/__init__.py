@@ -11,6 +11,9 @@ Steps 1 and 3 are algorithms like all others, so they run on every engine. Schem
 down as settings do.
 """
 
+from typing import TYPE_CHECKING
+
+from fedloom.lazy import public
 from fedloom.preparation.encoding import Preparation
 from fedloom.preparation.files import SiteFiles
 from fedloom.preparation.fitting import prepare
@@ -28,3 +31,6 @@ __all__ = [
     "from_frames",
     "prepare",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)

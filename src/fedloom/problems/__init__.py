@@ -1,5 +1,8 @@
 """What is optimised: problems, and the regularisers and constraints that go with them."""
 
+from typing import TYPE_CHECKING
+
+from fedloom.lazy import public
 from fedloom.problems.adversarial import Adversarial
 from fedloom.problems.auc import AUC
 from fedloom.problems.base import Metric, Problem
@@ -53,3 +56,6 @@ __all__ = [
     "Vertical",
     "Zero",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from fedloom.files import write_file
-from fedloom.hints import needs
 from fedloom.measuring.result import Result
 from fedloom.pictures.curves import COLOURS
 
@@ -21,7 +20,6 @@ def distribution(
     Every client has its own place across the strip, the same for all methods and seeds, so that
     one may be followed. The suffix of `path` chooses PNG or SVG.
     """
-    needs("matplotlib", "plot")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1.6 + 1.1 * len(results), 3.8), layout="constrained")

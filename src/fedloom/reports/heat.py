@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from fedloom.files import write_file
-from fedloom.hints import needs
 from fedloom.measuring.result import Result
 
 _MOST_NAMES = 30  # more names than this cannot be read beside the rows
@@ -17,7 +16,6 @@ def weights(results: Mapping[str, Sequence[Result]], path: str | Path, *, title:
 
     Colours are the mean over the seeds. The suffix of `path` chooses PNG or SVG.
     """
-    needs("matplotlib", "plot")
     from matplotlib.figure import Figure
 
     shown = {name: runs for name, runs in results.items() if shows_weights(runs)}

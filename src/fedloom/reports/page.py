@@ -14,7 +14,6 @@ from pathlib import Path
 
 from fedloom import version
 from fedloom.files import write_text
-from fedloom.hints import needs
 from fedloom.pictures.curves import COLOURS
 from fedloom.reports.reading import Study, read
 from fedloom.reports.sections import sections
@@ -28,8 +27,6 @@ def report(folders: Iterable[str | Path], path: str | Path, *, title: str = "") 
 
 def render(studies: list[Study], *, title: str = "") -> str:
     """The page about some studies."""
-    needs("plotly", "report")
-    needs("jinja2", "report")
     from jinja2 import Environment, StrictUndefined
 
     script = _asset("page.js")

@@ -15,6 +15,7 @@ from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.rounds import keys
+from fedloom.rounds.alike import check_alike
 from fedloom.types import Array, Held, Tree
 
 
@@ -127,7 +128,10 @@ def _run(
 
     def work(common: Tree, f: AnyOracle, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
         algorithm, message = common
-        return algorithm.perform(request.method, client, message, f, key)
+        after, reply = algorithm.perform(request.method, client, message, f, key)
+        told = f"{request.method} must return the client's state as it got it"
+        check_alike(told, client, after, "client")
+        return after, reply
 
     index, common = jnp.asarray(slots.clients), (algorithm, request.message)
     after, reply = map_group(group, work, plan, common, index, before, client_keys)

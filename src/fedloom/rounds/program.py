@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.population import Federation, Group, Party
-from fedloom.protocol import Algorithm, Round
+from fedloom.protocol import Algorithm, Ask, Round, outcome_of
 from fedloom.pytrees import payload_bytes
+from fedloom.replies import Replies
 from fedloom.rounds import keys
+from fedloom.rounds.alike import check_alike, shapes
 from fedloom.rounds.mapping import Plan, answer, map_group
 from fedloom.types import Array, Held, Tree
 
@@ -63,11 +65,21 @@ def drive(
             down.append(payload_bytes(request.message))
             up.append(payload_bytes(jax.tree.map(lambda v: v[0], replies.value)))
             messages.append(replies.cohort.messages())
-            request = steps.send(replies)
+            request = _go_on(steps, request, replies)
     except StopIteration as end:
-        hub, info = end.value
+        hub, info = outcome_of(steps, end.value)
     counts = jnp.stack(messages) if messages else jnp.zeros(0, int)
     return hub, clients, info, Traffic(np.array(down, int), np.array(up, int), counts)
+
+
+def _go_on(steps: Round, request: Ask, replies: Replies) -> Ask:
+    """Hand replies to a round; an error of the round's own code is told what they were."""
+    try:
+        return steps.send(replies)
+    except (TypeError, ValueError) as error:
+        one = jax.tree.map(lambda value: value[0], replies.value)
+        error.add_note(f"There, each reply to {request.method} was {shapes(one, 'reply')}.")
+        raise
 
 
 def first_state(
@@ -111,7 +123,10 @@ def rounds(
     @functools.partial(jax.jit, inline=True)
     def one(hub: Tree, clients: tuple[Tree, ...], round: Array) -> tuple[Tree, ...]:
         steps = algorithm.round(hub, federation.fed, keys.hub(root, round))
-        return drive(steps, algorithm, federation, clients, root, round, plan)
+        after = drive(steps, algorithm, federation, clients, root, round, plan)
+        told = f"{type(algorithm).__name__}.round must return the hub's state as it got it"
+        check_alike(told, hub, after[0], "hub")
+        return after
 
     def body(done: Array, outcome: Outcome) -> Outcome:
         round = done + 1

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 
 from fedloom import directions
+from fedloom.arguments import named
 from fedloom.data.parties import Holders
 from fedloom.measuring.reference import Reference
 from fedloom.measuring.result import Result
 from fedloom.parameters import Rule, at_least, at_least_zero, check, flag, one_of
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
+from fedloom.rounds.given import check_all
 from fedloom.rounds.kept_programs import kept_programs
 from fedloom.simulator.progress import Progress, progress_for
 from fedloom.simulator.simulation import Simulation
@@ -18,6 +20,7 @@ from fedloom.simulator.task import Task
 from fedloom.types import Tree
 
 
+@named
 def simulate(
     algorithm: Algorithm,
     problem: Problem,
@@ -76,6 +79,7 @@ def simulate(
     Raises:
         DivergedError: The iterates are no longer finite. `error.result` holds the last good state.
     """
+    check_all("simulate", algorithm, problem, clients)
     check("simulate", "rounds", rounds, at_least(1))
     check("simulate", "batch_size", batch_size, at_least(1).or_none("full gradients"))
     check("simulate", "seed", seed, _seed)

@@ -6,6 +6,7 @@ from fedloom.algorithms.averaging.scaffold import Scaffold
 from fedloom.algorithms.entry import MethodEntry
 
 _SOLVES = "min_w  sum_i a_i f_i(w): one model for all clients"
+_FIRST = {"lr": 0.5, "local_steps": 20}
 
 ENTRIES = (
     MethodEntry(
@@ -15,6 +16,7 @@ ENTRIES = (
         "McMahan et al., AISTATS 2017",
         _SOLVES,
         {"lr": 0.1, "local_steps": 3, "cohort": 3},
+        first=_FIRST,
     ),
     MethodEntry(
         "fedprox",
@@ -23,6 +25,7 @@ ENTRIES = (
         "Li et al., MLSys 2020",
         _SOLVES,
         {"lr": 0.1, "mu": 0.2, "local_steps": 3, "cohort": 3, "stragglers": 30},
+        first=_FIRST,
     ),
     MethodEntry(
         "scaffold",
@@ -31,5 +34,6 @@ ENTRIES = (
         "Karimireddy et al., ICML 2020",
         _SOLVES,
         {"lr": 0.1, "local_steps": 3, "cohort": 3},
+        first=_FIRST,
     ),
 )

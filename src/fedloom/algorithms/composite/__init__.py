@@ -9,6 +9,7 @@ from fedloom.algorithms.composite.fedmid import FedMid
 from fedloom.algorithms.entry import MethodEntry
 
 _SOLVES = "min_x  sum_i a_i f_i(x) + g(x): f_i smooth, g convex with a proximal map"
+_FIRST = {"lr": 1.0, "local_steps": 5}
 
 ENTRIES = (
     MethodEntry(
@@ -19,6 +20,7 @@ ENTRIES = (
         _SOLVES,
         {"lr": 0.1, "local_steps": 3, "cohort": 3},
         "composite",
+        first=_FIRST,
     ),
     MethodEntry(
         "fedmid",
@@ -28,6 +30,7 @@ ENTRIES = (
         _SOLVES,
         {"lr": 0.1, "local_steps": 3, "cohort": 3},
         "composite",
+        first=_FIRST,
     ),
     MethodEntry(
         "feddualavg",
@@ -37,6 +40,7 @@ ENTRIES = (
         _SOLVES,
         {"lr": 0.1, "local_steps": 3, "cohort": 3},
         "composite",
+        first=_FIRST,
     ),
     MethodEntry(
         "fast_fedda",
@@ -46,6 +50,7 @@ ENTRIES = (
         f"{_SOLVES}; f_i strongly convex",
         {"mu": 0.1, "local_steps": 3, "cohort": 3},
         "composite",
+        first={"mu": 0.01, "local_steps": 5},
     ),
     MethodEntry(
         "feddr",
@@ -55,6 +60,7 @@ ENTRIES = (
         f"{_SOLVES}; f_i may be nonconvex",
         {"step": 0.5, "lr": 0.2, "local_steps": 3, "relaxation": 1.5, "cohort": 3},
         "composite",
+        first={"step": 1.0, "lr": 0.5, "local_steps": 5},
     ),
     MethodEntry(
         "fedadmm",
@@ -64,5 +70,6 @@ ENTRIES = (
         _SOLVES,
         {"rho": 2.0, "lr": 0.2, "local_steps": 3, "cohort": 3},
         "composite",
+        first={"rho": 1.0, "lr": 0.5, "local_steps": 5},
     ),
 )

@@ -17,20 +17,25 @@ _WEIGHTS = "a_i = 1/n, or rows_i / rows, by the problem's weights; f_i strongly 
 _SH = f"SH, one dual for all: min_x max_y  sum_i a_i f_i(x, y) + g(x); {_WEIGHTS}"
 _SEP = f"SEP, a dual for each client: min_x  sum_i a_i max_y f_i(x, y) + g(x); {_WEIGHTS}"
 _RATES = {"lr": 0.1, "dual_lr": 0.2, "local_steps": 3}
+_FIRST = {"lr": 0.02, "dual_lr": 0.02, "local_steps": 10}
 
 
-def _entry(key: str, cls: type, paper: str, trial: dict, solves: str = _SH) -> MethodEntry:
-    return MethodEntry(key, cls, "minimax", paper, solves, trial, "saddle")
+def _entry(
+    key: str, cls: type, paper: str, trial: dict, solves: str = _SH, first: dict = _FIRST
+) -> MethodEntry:
+    return MethodEntry(key, cls, "minimax", paper, solves, trial, "saddle", first=first)
 
 
 ENTRIES = (
     _entry(
         "ffmdr", FFMDR, "A fast federated method for minimax problems, Algorithm 1",
         {"beta": 0.5, "solver": SGDA(lr=0.1, epochs=2, accuracy=0.1), "cohort": 3}, _SEP,
+        {"beta": 1.0, "solver": {"kind": "exact"}},
     ),
     _entry(
         "ffmdr_consensus", FFMDRConsensus, "FFMDR with a shared dual",
         {"beta": 0.5, "solver": SGDA(lr=0.1, epochs=2), "cohort": 3},
+        first={"beta": 1.0, "solver": {"kind": "exact"}},
     ),
     _entry("local_sgda", LocalSGDA, "Deng, Mahdavi, AISTATS 2021", _RATES | {"cohort": 3}),
     _entry(
@@ -54,5 +59,6 @@ ENTRIES = (
     _entry(
         "fednest", FedNest, "Tarzanagh et al., ICML 2022",
         _RATES | {"inner_rounds": 2, "cohort": 3},
+        first={"lr": 0.2, "dual_lr": 0.2, "local_steps": 10},
     ),
 )  # fmt: skip

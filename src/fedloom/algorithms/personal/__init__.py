@@ -13,6 +13,8 @@ from fedloom.algorithms.personal.qupel import QuPeL
 _QUPED = "Ozkara, Singh, Data, Diggavi, NeurIPS 2021"
 _BITS = Quantisation(pull=0.05, centre_lr=0.01, freeze_after=4)
 _COMMON = {"lr": 0.1, "local_steps": 3, "cohort": 3}
+_FIRST = {"lr": 0.1, "local_steps": 10}
+_TWO_BITS = {"quantise": {"bits": 2, "pull": 5e-6, "freeze_after": 43}}
 
 ENTRIES = (
     MethodEntry(
@@ -24,6 +26,7 @@ ENTRIES = (
         "+ lp (KD_i(x_i,w) + KD_i(Q_{c_i}(x_i),w))",
         _COMMON | {"quantise": _BITS, "decay": 0.9},
         "personal",
+        first=_FIRST | {"common_lr": 0.1} | _TWO_BITS,
     ),
     MethodEntry(
         "qupel",
@@ -34,6 +37,7 @@ ENTRIES = (
         "+ (lp/2)(|x_i - w|^2 + |Q_{c_i}(x_i) - w|^2)",
         _COMMON | {"quantise": _BITS},
         "personal-alike",
+        first=_FIRST | _TWO_BITS,
     ),
     MethodEntry(
         "quantized_training",
@@ -43,6 +47,7 @@ ENTRIES = (
         "min_{x_i,c_i}  f_i(x_i) + f_i(Q_{c_i}(x_i)) + lambda R(x_i,c_i), at each client alone",
         _COMMON | {"quantise": _BITS, "optimiser": "adam"},
         "personal-alike",
+        first=_FIRST | _TWO_BITS,
     ),
     MethodEntry(
         "local_training",
@@ -52,6 +57,7 @@ ENTRIES = (
         "min_{x_i}  f_i(x_i), at each client alone",
         _COMMON | {"decay": 0.9},
         "personal-alike",
+        first=_FIRST,
     ),
     MethodEntry(
         "mutual_learning",
@@ -61,6 +67,7 @@ ENTRIES = (
         "x_i and w teach each other by their outputs",
         _COMMON,
         "personal-alike",
+        first=_FIRST,
     ),
     MethodEntry(
         "pfedme",
@@ -69,6 +76,7 @@ ENTRIES = (
         "Dinh, Tran, Nguyen, NeurIPS 2020",
         "min_w  sum_i a_i min_x f_i(x) + (penalty/2) |x - w|^2",
         _COMMON | {"penalty": 2.0, "outer_lr": 0.1, "inner_steps": 2},
+        first=_FIRST | {"lr": 0.05, "outer_lr": 0.05},
     ),
     MethodEntry(
         "per_fedavg",
@@ -77,5 +85,6 @@ ENTRIES = (
         "Fallah, Mokhtari, Ozdaglar, NeurIPS 2020",
         "min_w  sum_i a_i f_i(w - personal_lr f_i'(w))",
         _COMMON | {"personal_lr": 0.05},
+        first=_FIRST,
     ),
 )

@@ -13,6 +13,7 @@ _LI = "Li, Sanjabi, Beirami, Smith, ICLR 2020"
 _WORST = "min_w in W  max_lambda  sum_i lambda_i f_i(w): the worst mixture of clients"
 _HELD = f"{_WORST}, lambda held to equal weights"
 _FAIR = "min_w  sum_i a_i f_i(w)^(q+1) / (q+1): large losses count more"
+_FIRST = {"lr": 0.02, "weight_lr": 0.01, "local_steps": 10}
 
 ENTRIES = (
     MethodEntry(
@@ -22,6 +23,7 @@ ENTRIES = (
         "Mohri, Sivek, Suresh, ICML 2019",
         _WORST,
         {"lr": 0.2, "weight_lr": 0.1},
+        first={"lr": 0.1, "weight_lr": 0.01},
     ),
     MethodEntry(
         "drfa",
@@ -30,6 +32,7 @@ ENTRIES = (
         _DENG,
         _WORST,
         {"lr": 0.1, "weight_lr": 0.05, "local_steps": 3, "cohort": 3},
+        first=_FIRST,
     ),
     MethodEntry(
         "drfa_prox",
@@ -38,6 +41,7 @@ ENTRIES = (
         _DENG,
         _HELD,
         {"lr": 0.1, "weight_lr": 0.05, "mu": 0.5, "prior": "kl", "local_steps": 3, "cohort": 3},
+        first=_FIRST | {"mu": 0.01},
     ),
     MethodEntry(
         "drfa_ga",
@@ -46,6 +50,7 @@ ENTRIES = (
         _DENG,
         _HELD,
         {"lr": 0.1, "weight_lr": 0.1, "mu": 0.2, "local_steps": 3, "cohort": 3},
+        first=_FIRST,
     ),
     MethodEntry(
         "q_fedavg",
@@ -54,6 +59,7 @@ ENTRIES = (
         _LI,
         _FAIR,
         {"lr": 0.1, "q": 1.0, "local_steps": 3, "cohort": 3},
+        first={"lr": 0.1, "q": 1.0, "local_steps": 10},
     ),
     MethodEntry(
         "q_fedsgd",
@@ -62,5 +68,6 @@ ENTRIES = (
         _LI,
         _FAIR,
         {"lr": 0.5, "q": 1.0, "cohort": 3},
+        first={"lr": 0.5, "q": 1.0},
     ),
 )

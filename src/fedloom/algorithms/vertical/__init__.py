@@ -23,28 +23,58 @@ _STEP = {"step": 0.1}
 
 
 def _entry(
-    key: str, cls: type, trial: dict, number: int, solves: str = _SMOOTH, draws: bool = False
+    key: str,
+    cls: type,
+    trial: dict,
+    number: int,
+    solves: str = _SMOOTH,
+    draws: bool = False,
+    first: dict | None = None,
 ) -> MethodEntry:
     paper = f"{_EGVFL}, Algorithm {number}" if number else "public"
-    return MethodEntry(key, cls, "vertical", paper, solves, trial, "vertical", not draws)
+    return MethodEntry(
+        key, cls, "vertical", paper, solves, trial, "vertical", not draws, first or {}
+    )
 
 
 ENTRIES = (
     _entry("egvfl", EGVFL, _STEP, 1),
-    _entry("egvfl_compressed", EGVFLCompressed, {"compressor": RandK(50), **_STEP}, 2, draws=True),
+    _entry(
+        "egvfl_compressed",
+        EGVFLCompressed,
+        {"compressor": RandK(50), **_STEP},
+        2,
+        draws=True,
+        first={"compressor": {"kind": "randk", "per_cent": 25}},
+    ),
     _entry(
         "egvfl_error_feedback",
         EGVFLErrorFeedback,
         {"compressor": TopK(50), **_STEP},
         3,
         draws=True,
+        first={"compressor": {"kind": "topk", "per_cent": 25}},
     ),
-    _entry("egvfl_partial", EGVFLPartial, {"cohort": 2, **_STEP}, 4, draws=True),
     _entry(
-        "egvfl_coordinate", EGVFLCoordinate, {"rows": 50, "columns": 50, **_STEP}, 5, draws=True
+        "egvfl_partial", EGVFLPartial, {"cohort": 2, **_STEP}, 4, draws=True, first={"cohort": 2}
+    ),
+    _entry(
+        "egvfl_coordinate",
+        EGVFLCoordinate,
+        {"rows": 50, "columns": 50, **_STEP},
+        5,
+        draws=True,
+        first={"rows": 50, "columns": 50},
     ),
     _entry("egvfl_slacks", EGVFLSlacks, _STEP, 6),
-    _entry("egvfl_nonlinear", EGVFLNonlinear, _STEP, 7, f"{_SMOOTH}; A_i a network"),
+    _entry(
+        "egvfl_nonlinear",
+        EGVFLNonlinear,
+        _STEP,
+        7,
+        f"{_SMOOTH}; A_i a network",
+        first={"step": 0.002},
+    ),
     _entry("egvfl_proximal", EGVFLProximal, _STEP, 8, _PROXIMAL),
     _entry("egvfl_augmented", EGVFLAugmented, _STEP, 9),
     _entry("egvfl_dual", EGVFLDual, _STEP, 10, f"{_SMOOTH}; the conjugate of l smooth"),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedloom.arguments import named
 from fedloom.experiments import building, registries
 from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.settings import parse
@@ -13,9 +14,11 @@ from fedloom.federation.people.submission import follow
 from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.rounds.given import check_method, check_problem
 from fedloom.simulator.progress import Progress, progress_for
 
 
+@named
 def federate(
     algorithm: Algorithm,
     problem: Problem,
@@ -64,6 +67,8 @@ def federate(
         resume: Whether to go on with the last run of the same settings.
         progress: Whether to show a bar; None: where standard error is a terminal.
     """
+    check_method("federate", algorithm)
+    check_problem("federate", problem)
     run: dict[str, Any] = {
         "rounds": rounds,
         "batch_size": "full" if batch_size is None else batch_size,

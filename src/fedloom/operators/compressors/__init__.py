@@ -1,5 +1,8 @@
 """Compressors: how a vector becomes fewer bytes, and a vector again at the other end."""
 
+from typing import TYPE_CHECKING
+
+from fedloom.lazy import public
 from fedloom.operators.compressors.base import Biased, Compressor, Identity, Unbiased
 from fedloom.operators.compressors.low_rank import LowRank
 from fedloom.operators.compressors.rounding import Natural, RandomRounding
@@ -16,3 +19,6 @@ __all__ = [
     "TopK",
     "Unbiased",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)

@@ -1,0 +1,126 @@
+"""`fedloom new`: what it writes is valid, and can be run at once."""
+
+import builtins
+import itertools
+import sys
+import tomllib
+
+import jsonschema
+import numpy as np
+import polars as pl
+import pytest
+
+from fedloom.cli.main import main
+from fedloom.experiments import settings
+from fedloom.experiments.beginnings import COMPARED
+from fedloom.experiments.schema import schema
+from fedloom.federation.job import check_sendable, job_of
+from fedloom.federation.provisioning import read_project
+from fedloom.rounds.fit import check_fit
+
+VALIDATOR = jsonschema.Draft202012Validator(schema())
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def sites(here):
+    rng = np.random.default_rng(0)
+    (here / "sites").mkdir()
+    for name in ("north", "south", "west"):
+        age = rng.normal(50, 10, 40).round(1)
+        frame = pl.DataFrame({"age": age, "id": range(40), "y": (age > 50).tolist()})
+        frame.write_csv(here / "sites" / f"{name}.csv")
+    return here
+
+
+def valid(path):
+    VALIDATOR.validate(tomllib.loads(path.read_text()))
+    chosen = settings.read(path)
+    for method in chosen.algorithms.values():
+        check_fit(method, chosen.problem)
+    assert path.read_text().count("#") >= 4
+    return chosen
+
+
+FAMILIES = [
+    (family, data)
+    for family, data in itertools.product(COMPARED, ("a9a", "digits", "diabetes", "synthetic"))
+    if not (family in ("minimax", "personal") and data == "diabetes")
+    and not (family == "vertical" and data == "synthetic")
+]
+
+
+@pytest.mark.parametrize("family,data", FAMILIES)
+@pytest.mark.parametrize("kind", ["run", "compare", "sweep"])
+def test_a_settings_file_for_every_family_and_kind_of_data_is_valid(kind, family, data, here):
+    assert main(["new", kind, "made/first.toml", "--data", data, "--family", family]) == 0
+    chosen = valid(here / "made" / "first.toml")
+    assert len(chosen.algorithms) == (1 if kind == "run" else len(COMPARED[family]))
+    assert bool(chosen.over) == (kind == "sweep")
+
+
+def test_a_file_for_files_of_sites_runs(sites, capsys):
+    assert main(["new", "run", "--sites", "sites/*.csv", "--label", "y", "--method", "fedavg"]) == 0
+    assert valid(sites / "run.toml").problem.__class__.__name__ == "Logistic"
+    assert main(["run", "run.toml", "--set", "run.rounds=2", "--out", "o"]) == 0
+    assert main(["new", "run", "--sites", "sites/*.csv", "--label", "y"]) == 2
+    assert "run.toml is there already" in capsys.readouterr().err
+    assert main(["new", "run", "x.toml", "--sites", "sites/*.csv"]) == 2
+    assert "which column is predicted (--label)" in capsys.readouterr().err
+
+
+def test_a_comparison_runs(here):
+    assert main(["new", "compare", "--data", "iris", "--family", "averaging"]) == 0
+    short = ["--set", "run.rounds=2", "--set", "compare.seeds=1", "--set", "partition.clients=3"]
+    assert main(["compare", "compare.toml", *short, "--out", "o"]) == 0
+
+
+def test_a_method_keeps_the_laws_and_is_named_in_settings(here, capsys):
+    assert main(["new", "method", "my_method.py"]) == 0
+    assert "`fedloom check my_method.py:MyMethod`" in capsys.readouterr().out
+    assert main(["check", "my_method.py:MyMethod", "--law", "engines", "--law", "absence"]) == 0
+    assert main(["new", "method", "my method.txt"]) == 2
+    assert "a file like my_method.py" in capsys.readouterr().err
+
+
+def test_a_federation_has_a_project_and_a_run_that_can_be_sent(here, capsys):
+    assert main(["new", "federation", "hospitals", "--sites", "a,b,c,d", "--label", "ill"]) == 0
+    project = read_project(here / "hospitals" / "project.toml")
+    assert project.sites == ("a", "b", "c", "d") and project.name == "hospitals"
+    chosen = valid(here / "hospitals" / "run.toml")
+    check_sendable(chosen)
+    job = job_of(chosen, "run")
+    assert job.tables["algorithm"]["key"] in project.policy["methods"]
+    assert job.tables["problem"]["kind"] in project.policy["problems"]
+    assert job.tables["data"]["label"] in project.policy["labels"]
+    assert "fedloom provision hospitals/project.toml" in capsys.readouterr().out
+
+
+def test_on_a_terminal_it_asks(here, monkeypatch):
+    answers = iter(["iris", "averagng", "robust"])
+    monkeypatch.setattr(builtins, "input", lambda question: next(answers))
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    assert main(["new", "run", "asked.toml"]) == 0
+    chosen = valid(here / "asked.toml")
+    assert list(chosen.algorithms) == ["drfa"] and chosen.tables["data"]["name"] == "iris"
+
+
+@pytest.mark.parametrize(
+    "words,said",
+    [
+        (["run", "--data", "digitz"], "Did you mean 'digits'"),
+        (["run", "--method", "scafold"], "Did you mean 'scaffold'"),
+        (["run", "--data", "a9a", "--sites", "s"], "--data and --sites exclude each other"),
+        (["run", "--method", "fedavg", "--method", "scaffold"], "Use `new compare`"),
+        (["run", "--data", "diabetes", "--family", "minimax"], "predicts classes"),
+    ],
+)
+def test_misuse_is_answered(words, said, capsys):
+    assert main(["new", *words]) == 2
+    assert said in capsys.readouterr().err
