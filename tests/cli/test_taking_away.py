@@ -155,7 +155,6 @@ def test_models_of_single_sites_show_where_signs_differ(here, capsys):
 
 
 def test_the_report_shows_coefficients(here):
-    pytest.importorskip("plotly", reason="the extra `report` is not installed")
     assert main(["report", "kept", "--out", "report.html"]) == 0
     page = (here / "report.html").read_text()
     assert "Coefficients" in page and "job=nurse" in page and "odds ratio" in page.lower()

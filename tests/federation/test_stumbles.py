@@ -103,7 +103,6 @@ def test_a_fetched_folder_is_whole(prepared, kit, tmp_path, capsys, monkeypatch)
     assert json.loads((out / "settings.json").read_text())["problem"]["kind"] == "logistic"
     assert {"log.txt", "coefficients.csv"} <= {path.name for path in out.iterdir()}
     assert "age" in pl.read_csv(out / "coefficients.csv")["feature"].to_list()
-    pytest.importorskip("plotly", reason="the extra `report` is not installed")
     assert "ward=red" in (out / "report.html").read_text()
     new = folder / "tables" / "lyon.csv"
     capsys.readouterr()

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.hints import needs
 from fedloom.pictures import labels
 from fedloom.pictures.curves import COLOURS, STYLES
 from fedloom.pictures.picture import Picture
@@ -23,7 +22,6 @@ def draw(rows: Rows, fields: Sequence[str], metric: str, larger_is_better: bool)
         metric: What was measured on held-out rows.
         larger_is_better: Which way the metric should go.
     """
-    needs("matplotlib", "plot")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.6 * len(fields), 3.6), layout="constrained")

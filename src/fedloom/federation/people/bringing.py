@@ -1,10 +1,8 @@
 """The folder of a run that comes home: whole, as `fedloom run` would have left it."""
 
-import contextlib
 from pathlib import Path
 
 from fedloom.checksums import write_json
-from fedloom.errors import DataError
 from fedloom.experiments.explaining import NOTED, of_the_hub
 from fedloom.experiments.folder import RunFolder
 from fedloom.federation.people.records import Record
@@ -34,6 +32,5 @@ def whole(result: Result, record: Record, out: Path) -> Result:
     if table := of_the_hub(result):
         result.about[NOTED] = table
     folder.finish(result)
-    with contextlib.suppress(DataError):  # where the extra `report` is not installed
-        page.report([out], out / REPORT)
+    page.report([out], out / REPORT)
     return result
