@@ -93,7 +93,7 @@ def test_a_federation_has_a_project_and_a_run_that_can_be_sent(here, capsys):
     project = read_project(here / "hospitals" / "project.toml")
     assert project.sites == ("a", "b", "c", "d") and project.name == "hospitals"
     chosen = valid(here / "hospitals" / "run.toml")
-    check_sendable(chosen)
+    check_sendable(chosen.tables, chosen.place)
     job = job_of(chosen, "run")
     assert job.tables["algorithm"]["key"] in project.policy["methods"]
     assert job.tables["problem"]["kind"] in project.policy["problems"]

@@ -90,9 +90,9 @@ def test_folders(monkeypatch, tmp_path):
 
 
 def test_a_missing_extra_is_a_note_with_the_command(monkeypatch):
-    missing = {"matplotlib": None}
+    missing = {"onnx": None}
     monkeypatch.setattr(environment, "installed", lambda name: missing.get(name, "1.0"))
     extras = {f.name: f for f in examine() if f.section == "extras"}
-    assert extras["plot"].verdict == "note" and "matplotlib" in extras["plot"].found
-    assert extras["plot"].advice == "pip install 'fedloom[plot]'"
+    assert extras["export"].verdict == "note" and "onnx" in extras["export"].found
+    assert extras["export"].advice == "pip install 'fedloom[export]'"
     assert "dev" not in extras

@@ -66,12 +66,6 @@ def test_many_classes_have_a_colour_bar(tmp_path):
     assert "#440154" in colours_of(tmp_path / "who.png")  # the first colour of viridis
 
 
-def test_without_matplotlib_the_extra_is_named(tmp_path, two, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with raises(DataError, "matplotlib", "fedloom[plot]"):
-        picture(two, tmp_path / "who.png")
-
-
 def test_other_kinds_of_picture_are_refused(tmp_path, two):
     with raises(DataError, "who.gif", ".png or .svg", "'.gif'"):
         picture(two, tmp_path / "who.gif")
