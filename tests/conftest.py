@@ -39,15 +39,19 @@ gc.set_threshold(100_000, 20, 50)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 _MUCH_MEMORY = 950_000_000  # bytes; a test may add most of another GB, and a worker has 2 GB
 _SMALL = {"laws": 1, "core": 2, "data": 3}  # folders with groups of a few seconds each
+# Modules in which every method is explained: what one of them has traced, the others find.
+_EXPLAINED = ("tests/test_docs.py", "tests/cli/test_commands.py", "tests/cli/test_minimax.py")
 _peaks = pytest.StashKey[list[int]]()  # the most that each worker held
 
 
 def _group(nodeid):
-    """Tests that share programs or fixtures: those of a module, and of the laws those of a method.
+    """Tests that share programs or fixtures: of a module, of a method, or of what is explained.
 
     They run one after the other, and all on one worker.
     """
     module, _, name = nodeid.partition("::")
+    if module in _EXPLAINED:
+        return "explained"
     method = re.search(r"\[(\w+)\]", name) if "/laws/" in module else None
     return f"laws of {method[1]}" if method else module
 

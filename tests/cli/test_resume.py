@@ -34,6 +34,9 @@ checkpoint_seconds = 0
 """
 
 
+KILLS = 5  # each costs a fresh process
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("runs")
@@ -90,7 +93,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(folder, settings, w
     out = folder / "killed"
     process = start("run", settings, "--out", out)
     killed = 0
-    while killed < 10:
+    while killed < KILLS:
         while process.poll() is None and not (out / "checkpoint.safetensors").exists():
             time.sleep(0.01)
         # The checkpoint is replaced all the time, so that some kills fall into its writing.
@@ -103,7 +106,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_bits(folder, settings, w
         process = start("run", "--resume", out)
     _, error = process.communicate()
     assert process.returncode == 0, error
-    assert killed == 10
+    assert killed == KILLS
     same(fl.load(out), whole)
     assert not (out / "checkpoint.safetensors").exists()
 

@@ -34,8 +34,7 @@ def is_irrelevant(case: Case) -> str:
         close(
             "numbered otherwise (got), the same clients lead to another model. The number of a "
             "client must mean nothing",
-            drawn.result.model,
-            turned.result.model,
+            *(one.simulate(metrics=()).model for one in (drawn, turned)),
             tolerance=(1e-10, 1e-12),
             root="model",
             where=f"round {case.rounds}, clients in the order {order}",
