@@ -102,13 +102,17 @@ def test_a_federation_has_a_project_and_a_run_that_can_be_sent(here, capsys):
 
 
 def test_on_a_terminal_it_asks(here, monkeypatch):
-    answers = iter(["iris", "averagng", "robust"])
+    answers = iter(["iris", "averagng", "robust", "run", "heart", "robust"])
     monkeypatch.setattr(builtins, "input", lambda question: next(answers))
     for stream in (sys.stdin, sys.stdout):
         monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
     assert main(["new", "run", "asked.toml"]) == 0
     chosen = valid(here / "asked.toml")
     assert list(chosen.algorithms) == ["drfa"] and chosen.tables["data"]["name"] == "iris"
+    assert main(["new"]) == 0  # asks for the kind, too
+    chosen = valid(here / "run.toml")  # four hospitals stay four, of two classes
+    assert chosen.tables["partition"] == {"scheme": "client", "test_fraction": 0.2}
+    assert chosen.tables["problem"]["kind"] == "logistic"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`fedloom sweep`: what is tried, how it is judged, and that test rows stay unseen."""
 
 import json
+import types
 
 import pytest
 
@@ -107,6 +108,16 @@ def test_a_sweep_leaves_the_best_as_settings_that_run(searched, tmp_path, capsys
         kept = fl.load(searched / "o" / "best" / row["method"] / "seed-0")
         assert row["loss"] == kept.final["loss"]
     assert (searched / "o" / "sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_best_value_at_the_edge_of_its_range_is_pointed_out():
+    rows = [{"method": "a", "lr": lr, "loss": lr} for lr in (0.1, 1.0, 10.0)]
+    trial = types.SimpleNamespace(setting={"lr": 0.1})
+    (remark,) = Sweep(rows, {"a": trial}, "loss", False).at_the_edge()
+    assert remark.startswith("a: the best lr, 0.1, is the smallest that was tried")
+    assert not Sweep(
+        rows, {"a": types.SimpleNamespace(setting={"lr": 1.0})}, "loss", False
+    ).at_the_edge()
 
 
 def test_a_report_shows_what_was_tried(searched):

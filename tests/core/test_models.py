@@ -95,3 +95,12 @@ def test_an_embedding_bag_is_the_mean_of_the_words_that_are_there(double):
 def test_rows_of_another_shape_are_refused(model, features, message):
     with pytest.raises(fl.FedloomError, match=message):
         shapes(model, features)
+
+
+@pytest.mark.parametrize("model", [fl.models.GRU(), fl.models.EmbeddingBag()])
+def test_measurements_are_no_symbols(model):
+    arrays = model.init(jax.random.key(0), Spec((4,), 3, "float32"))
+    with pytest.raises(
+        fl.FedloomError, match=f"{type(model).__name__} needs rows of whole numbers"
+    ):
+        model.apply(arrays, jnp.zeros((2, 4)))

@@ -1,11 +1,15 @@
 """What several seeds say together, against SciPy's statistics."""
 
+import types
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from fedloom.experiments import over_seeds
+from fedloom.errors import ParameterError
+from fedloom.experiments import over_seeds, rows_of_methods
 from fedloom.experiments.paper_tables import best_of, with_spread
+from fedloom.experiments.rows_of_methods import Asked
 
 ONE = {0: 0.91, 1: 0.88, 2: 0.93, 3: 0.90}
 OTHER = {0: 0.89, 1: 0.85, 2: 0.93, 4: 0.2}  # three seeds in common
@@ -35,11 +39,25 @@ def test_methods_are_paired_by_their_seeds():
     assert over_seeds.difference(ONE, {0: 0.1}, 0.9) is None
 
 
-def test_differences_that_are_all_the_same():
+def test_differences_that_are_all_the_same_are_not_tested():
     same = over_seeds.difference({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}, 0.95)
-    assert same.mean == 0 and same.p == 1
-    apart = over_seeds.difference({0: 2.0, 1: 3.0}, {0: 1.0, 1: 2.0}, 0.95)
-    assert apart.mean == 1 and apart.p == 0
+    apart = over_seeds.difference({0: 1.0, 1: 2.0}, {0: 0.0, 1: 1.0}, 0.95)
+    assert same == (0, None, None, None) and apart == (1, None, None, None)
+    assert over_seeds.spread([0.2] * 3) == 0 and over_seeds.interval([0.2] * 3, 0.95) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (Asked(("acc",)), "metrics must be columns of the history; got 'acc'. Did you mean 'accu"),
+        (Asked(("loss",), interval=95), "interval must be a number between 0 and 1"),
+        (Asked(("loss",), paired="b"), "paired must name one of the methods; got 'b'"),
+    ],
+)
+def test_a_table_of_what_is_not_there_is_refused(asked, message):
+    run = types.SimpleNamespace(final={"accuracy": 0.5, "loss": 1.0})
+    with pytest.raises(ParameterError, match=message):
+        rows_of_methods.table({"a": [run]}, asked)
 
 
 @pytest.mark.parametrize(

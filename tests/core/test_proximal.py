@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from fedloom.errors import ParameterError
 from fedloom.problems import L1, Ball, Box, ElasticNet, GroupL1, NuclearNorm, Simplex
 
 ALL = {
@@ -111,3 +112,8 @@ def test_the_step_is_a_number_at_run_time():
     by_step = jax.jit(lambda v, t: L1(0.5).prox_of(v, t))
     np.testing.assert_allclose(by_step(jnp.array([3.0]), 2.0), [2.0])
     np.testing.assert_allclose(by_step(jnp.array([3.0]), 4.0), [1.0])
+
+
+def test_the_nuclear_norm_of_a_vector_is_refused():
+    with pytest.raises(ParameterError, match="NuclearNorm is for models that are matrices"):
+        NuclearNorm(0.7).prox_of(jnp.ones(3), jnp.float32(1))

@@ -71,7 +71,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Writes a commented file that can be run. On a terminal, what no flag says is asked."
     )
-    parser.add_argument("kind", choices=_KINDS, metavar="KIND", help=", ".join(_KINDS))
+    kinds = ", ".join(_KINDS)
+    parser.add_argument("kind", nargs="?", choices=_KINDS, metavar="KIND", help=kinds)
     parser.add_argument("file", nargs="?", type=Path, metavar="PATH", help="what to write")
     parser.add_argument("--data", metavar="NAME", help="a dataset of `fedloom list datasets`")
     parser.add_argument(
@@ -90,6 +91,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _handle(arguments: argparse.Namespace) -> int:
+    if arguments.kind is None:
+        arguments.kind = _ask(f"what for: {', '.join(_KINDS)}", "run", known=_KINDS)
     made = {"method": _method, "federation": _federation}.get(arguments.kind, _settings)
     made(arguments)
     return 0

@@ -1,7 +1,6 @@
 """`fedloom sweep SETTINGS.toml`: search for good settings, then compare the best of each method."""
 
 import argparse
-import importlib.util
 import json
 import math
 import sys
@@ -73,6 +72,8 @@ def _handle(arguments: argparse.Namespace) -> int:
     title = f"The best of each method, trained anew, on {where}, {over_seeds_text(len(seeds))}"
     show(rows, asked, results, arguments.format, title=title, leading=tuple(setup.over))
     if arguments.format == "table":
+        for remark in found.at_the_edge():
+            print(remark)
         print(f"kept in {out}: {', '.join(left)}")
     return 0
 
@@ -163,8 +164,6 @@ def _keep(setup: Settings, found: Sweep, out: Path) -> list[str]:
     texts = best_settings.files(setup, found)
     for name, text in texts.items():
         write_text(out / name, text, shared=True)
-    if importlib.util.find_spec("matplotlib") is None:  # of an extra: the search is worth keeping
-        return [*texts]
     how = (list(setup.over), found.metric, found.larger_is_better)
     parameters.draw(found.rows, *how).save(out / "sweep.png")
     return [*texts, "sweep.png"]

@@ -23,7 +23,10 @@ COMPARED = {
     "personal": ("local_training", "pfedme", "quped"),
     "vertical": ("vertical_gd", "egvfl"),
 }
-_TWO_CLASSES = "a9a w8a ijcnn1 phishing mushrooms gisette covtype adult breast_cancer synthetic"
+_TWO_CLASSES = (
+    "a9a w8a ijcnn1 phishing mushrooms gisette covtype adult breast_cancer synthetic heart"
+)
+_WITH_CLIENTS = ("heart",)  # which come divided
 _NUMBERS = ("diabetes",)
 _CAREFUL = 0.1  # a step size that seldom diverges on data of which nothing is known
 _HIDDEN = ("regularise", "strict_listing")  # what a beginner need not see
@@ -52,6 +55,8 @@ def of_name(name: str, family: str, clients: int = 10) -> Rows:
         return Rows({"data": data | made}, classes, said="made data")
     if family == "vertical":
         division: dict[str, Any] = {"scheme": "features", "parties": 3, "standardise": True}
+    elif name in _WITH_CLIENTS:
+        division = {"scheme": "client"}
     elif classes is None:
         division = {"scheme": "iid", "clients": clients}
     else:
@@ -120,10 +125,10 @@ def settings_file(verb: str, rows: Rows, methods: Sequence[str], name: str) -> s
     parts += [_method(key, several) for key in methods]
     parts.append(_table("run", run, ["how long, and on how many rows a gradient is taken"]))
     if verb != "run":
-        parts.append(
-            "# Every method runs once for each seed; tables show the mean and the spread.\n"
-            "[compare]\nseeds = 3"
-        )
+        drawn = run.get("batch_size") != "full"
+        said = "tables show the mean and the spread" if drawn else "here nothing is drawn"
+        seeds = 3 if drawn else 1
+        parts.append(f"# Every method runs once for each seed; {said}.\n[compare]\nseeds = {seeds}")
     if verb == "sweep":
         field = next(f for f in ("lr", "step", "beta", "rho") if f in _fields(methods[0]))
         judged = "# Values to try, judged on held-out training rows; then the best is trained anew."

@@ -18,9 +18,9 @@ class Difference(NamedTuple):
     """How far a method is from another on the same seeds."""
 
     mean: float
-    low: float  # ends of the confidence interval
-    high: float
-    p: float  # of the paired t-test, both sides
+    low: float | None = None  # ends of the confidence interval; None where seeds agree to the bit
+    high: float | None = None
+    p: float | None = None  # of the paired t-test, both sides
 
 
 def spread(values: Sequence[float]) -> float | None:
@@ -31,9 +31,9 @@ def spread(values: Sequence[float]) -> float | None:
 
 
 def interval(values: Sequence[float], level: float) -> tuple[float, float] | None:
-    """The confidence interval of the mean; None where there is no spread."""
+    """The confidence interval of the mean; None with one seed, or where nothing was drawn."""
     deviation = spread(values)
-    if deviation is None:
+    if not deviation:
         return None
     n, mean = len(values), float(np.mean(values))
     half = float(special.stdtrit(n - 1, (1 + level) / 2)) * deviation / math.sqrt(n)
@@ -45,10 +45,11 @@ def difference(
 ) -> Difference | None:
     """Values by seed, less those of another method; None with fewer than two seeds in common."""
     apart = [values[seed] - others[seed] for seed in values if seed in others]
-    ends = interval(apart, level)
-    if ends is None:
+    deviation = spread(apart)
+    if deviation is None:
         return None
-    mean, error = float(np.mean(apart)), float(np.std(apart, ddof=1)) / math.sqrt(len(apart))
-    if error == 0:  # all differences are the same number
-        return Difference(mean, *ends, p=1.0 if mean == 0 else 0.0)
+    mean, ends = float(np.mean(apart)), interval(apart, level)
+    if ends is None:  # a number that every seed gives is no sample: there is nothing to test
+        return Difference(mean)
+    error = deviation / math.sqrt(len(apart))
     return Difference(mean, *ends, p=float(2 * special.stdtr(len(apart) - 1, -abs(mean / error))))

@@ -101,7 +101,7 @@ def with_spread(mean: float, spread: float | None) -> str:
 def ends(low: float | None, high: float | None, middle: float | None = None) -> str:
     """An interval in brackets, after the number that it is about."""
     if low is None or high is None:
-        return ""
+        return "" if middle is None else labels.number(middle)
     text = f"[{labels.number(low)}, {labels.number(high)}]"
     return text if middle is None else f"{labels.number(middle)} {text}"
 

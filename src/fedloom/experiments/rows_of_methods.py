@@ -13,6 +13,7 @@ from fedloom.errors import ParameterError
 from fedloom.experiments import over_seeds
 from fedloom.hints import closest
 from fedloom.measuring.result import Result
+from fedloom.parameters import Rule, check
 
 LEVEL = 0.95  # of the interval of a difference, where no other is asked for
 Runs = Mapping[str, Sequence[Result]]
@@ -34,6 +35,7 @@ class Asked(NamedTuple):
 
 def table(results: Runs, asked: Asked) -> list[Row]:
     """A row for each method that has run."""
+    _check(results, asked)
     if asked.paired is not None and asked.paired not in results:
         raise ParameterError(
             f"paired must name one of the methods; got {asked.paired!r}. "
@@ -47,6 +49,24 @@ def table(results: Runs, asked: Asked) -> list[Row]:
         for name, runs in results.items()
         if runs
     ]
+
+
+def _check(results: Runs, asked: Asked) -> None:
+    """Refuse columns that no history has, and levels that are none."""
+    if asked.interval is not None:
+        level = "a number between 0 and 1, such as 0.95"
+        check("table", "interval", asked.interval, Rule(_is_level, level, LEVEL))
+    known = {column for runs in results.values() for run in runs for column in run.final}
+    for metric in asked.metrics:
+        if known and metric not in known:
+            raise ParameterError(
+                f"table: metrics must be columns of the history; got {metric!r}. "
+                f"{closest(metric, sorted(known))}"
+            )
+
+
+def _is_level(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1
 
 
 def _row(name: str, runs: Sequence[Result], asked: Asked) -> Row:

@@ -53,6 +53,25 @@ class Sweep(NamedTuple):
     metric: str  # by which settings are judged
     larger_is_better: bool  # which way the metric should go
 
+    def at_the_edge(self) -> list[str]:
+        """A remark for each best value that is the smallest or the largest of those tried."""
+        remarks = []
+        for method, trial in self.best.items():
+            rows = [row for row in self.rows if row["method"] == method]
+            for field, value in trial.setting.items():
+                tried = sorted({row[field] for row in rows if _is_number(row.get(field))})
+                if len(tried) > 1 and value in (tried[0], tried[-1]):
+                    which = "smallest" if value == tried[0] else "largest"
+                    remarks.append(
+                        f"{method}: the best {field}, {value:g}, is the {which} that was tried; "
+                        f"a wider range may hold a better one"
+                    )
+        return remarks
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
 
 @named
 def sweep(

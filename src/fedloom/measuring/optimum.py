@@ -27,7 +27,7 @@ class Optimum(NamedTuple):
             distance = float(np.linalg.norm(model - self.vector))
             return distance if name == "distance" else distance / float(np.linalg.norm(self.vector))
         assert objective is not None
-        gap = objective - self.value
+        gap = float(objective) - self.value
         return gap if name == "gap" else gap / self.drop
 
     def check(self, metrics: Iterable[str]) -> None:

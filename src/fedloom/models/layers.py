@@ -9,7 +9,17 @@ import math
 import jax
 import jax.numpy as jnp
 
+from fedloom.errors import DataError
 from fedloom.types import Array, Held, Tree
+
+
+def need_symbols(model: str, x: Held) -> None:
+    """Refuse rows that are measurements where a model takes the numbers of words or letters."""
+    if not jnp.issubdtype(x.dtype, jnp.integer):
+        raise DataError(
+            f"{model} needs rows of whole numbers, each a word or a letter; these rows are of type "
+            f"{x.dtype}. Load a text, such as shakespeare, or use MLP."
+        )
 
 
 def dense_init(key: Array, inputs: int, outputs: int, dtype: str) -> dict[str, Array]:

@@ -173,6 +173,7 @@ class EmbeddingBag(Model):
     def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class."""
         table, dense = arrays
+        layers.need_symbols("EmbeddingBag", x)
         counts = (x > 0).astype(table["weights"].dtype)
         total = (table["weights"][x] * counts[..., None]).sum(1)
         return layers.dense(dense, total / jnp.maximum(counts.sum(1, keepdims=True), 1))

@@ -54,6 +54,7 @@ class GRU(Model):
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each symbol, at every place of every row."""
+        layers.need_symbols("GRU", x)
         # Input products of all places at once: the loop keeps only what depends on the state.
         symbols = layers.dense(arrays["input"], arrays["embedding"]["weights"])[x]
         start = jnp.zeros((x.shape[0], self.hidden), symbols.dtype)

@@ -174,16 +174,26 @@ class NuclearNorm(Regulariser):
 
     def value_of(self, array: Array) -> Array:
         """The value on one matrix."""
+        self._check(array)
         return self.strength * jnp.linalg.svd(array, compute_uv=False).sum()
 
     def prox_of(self, array: Array, step: Array) -> Array:
         """Soft thresholding of the singular values."""
+        self._check(array)
         return proximal.singular_value_threshold(array, step * self.strength)
 
     def subgradient_of(self, array: Array) -> Array:
         """U V' over the singular values that are not zero."""
         left, values, right = jnp.linalg.svd(array, full_matrices=False)
         return self.strength * (left * (values > 0)) @ right
+
+    def _check(self, array: Array) -> None:
+        if array.ndim < 2:
+            raise ParameterError(
+                f"NuclearNorm is for models that are matrices; this one is an array of shape "
+                f"{array.shape}. Take Multinomial or a network, name the matrices with on=..., or "
+                f"use L1."
+            )
 
 
 class _Constraint(Regulariser):
