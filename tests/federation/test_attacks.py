@@ -155,7 +155,7 @@ def test_metrics_that_the_settings_do_not_name_cannot_be_had(tmp_path):
 
     line.service.call = greedy
     Conductor(job_of(settings(algorithm=FEDAVG, run=run), "a-run"), wires, tmp_path / "s").run()
-    assert told and all(set(facts) == {"accuracy", "scored"} for facts in told)
+    assert told and all(set(facts) == {"accuracy", "rows", "scored"} for facts in told)
 
 
 def test_rounds_long_gone_are_not_answered_again(noisy):
