@@ -3,6 +3,7 @@
 from typing import Any
 
 from fedloom.cli.output import show_table
+from fedloom.data.columns import DATE_REASON, FEW_ROWS
 from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation
 from fedloom.preparation.encoding import Column
@@ -38,7 +39,11 @@ def show_preparation(result: Result) -> None:
 
 def _show_left_out(left_out: dict[str, str]) -> None:
     for name, why in left_out.items():
-        print(f"left out {name!r}: {why}. Name it in [data], in features or dates, to use it.")
+        if why == DATE_REASON:
+            remedy = f'Ask for parts in [data]: dates = {{ {name} = ["year", "month"] }}.'
+        else:
+            remedy = "Name it in [data], in features, to use it."
+        print(f"left out {name!r}: {why}. {remedy}")
 
 
 def _column(column: Column) -> dict[str, Any]:
@@ -46,12 +51,12 @@ def _column(column: Column) -> dict[str, Any]:
     if column.words is None:
         row["summary"] = f"mean {column.mean:.4g}, deviation {column.deviation:.4g}"
     else:
-        pairs = sorted(
-            zip(column.counts or (), column.words, strict=True), key=lambda p: (-p[0], p[1])
-        )
-        more = len(pairs) - _SHOWN_WORDS
+        counted = zip(column.counts or (), column.words, strict=True)
+        pairs = sorted((p for p in counted if p[0] >= FEW_ROWS), key=lambda p: (-p[0], p[1]))
+        more, rarer = len(pairs) - _SHOWN_WORDS, len(column.words) - len(pairs)
         row["summary"] = ", ".join(f"{word} {count}" for count, word in pairs[:_SHOWN_WORDS])
         row["summary"] += f" and {more} more" if more > 0 else ""
+        row["summary"] += f" and {rarer} rarer word{'s' * (rarer > 1)}" if rarer else ""
     return row | {"missing": column.missing, "features": len(column.features)}
 
 

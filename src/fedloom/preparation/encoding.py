@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom.data.columns import FEW_ROWS
 from fedloom.data.dates import with_parts
 from fedloom.data.label_pairs import paired
 from fedloom.errors import DataError
@@ -38,6 +39,16 @@ class Column:
         """The names of the features that the column becomes."""
         own = [self.name] if self.words is None else [f"{self.name}={w}" for w in self.words]
         return [*own, f"{self.name} is missing"] if self.missing else own
+
+    @property
+    def shown_features(self) -> list[str]:
+        """The names for people to read, without words that only a few training rows had."""
+        names, rarer = self.features, 0
+        for place, count in enumerate(self.counts or ()):
+            if count < FEW_ROWS:
+                rarer += 1
+                names[place] = f"{self.name}: rarer word {rarer}"
+        return names
 
     def encode(self, source: str, series: "pl.Series") -> np.ndarray:
         """The features of each row."""
@@ -82,6 +93,11 @@ class Preparation:
     def features(self) -> list[str]:
         """The names of all features."""
         return [feature for column in self.columns for feature in column.features]
+
+    @property
+    def shown_features(self) -> list[str]:
+        """The same for people to read, without words that only a few training rows had."""
+        return [feature for column in self.columns for feature in column.shown_features]
 
     def encode(self, source: str, frame: "pl.DataFrame") -> np.ndarray:
         """The features of each row of a table, (rows, features)."""

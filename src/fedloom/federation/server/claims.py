@@ -78,6 +78,8 @@ def of_table(text: str) -> Facts:
     columns, label = said.get("columns"), said.get("label")
     _need(isinstance(columns, dict), "columns", columns)
     _need_names("columns", list(columns), MOST_FEATURES)
+    _need_names("ignored columns", said.get("ignored"), MOST_FEATURES)
+    _need(said.get("rows") == counted[0], "the same number of rows", said.get("rows"))
     for entry in columns.values():
         kind = entry.get("kind") if isinstance(entry, dict) else None
         _need(isinstance(kind, str) and kind in _KINDS, "a kind of column", entry)
