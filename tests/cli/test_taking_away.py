@@ -97,6 +97,14 @@ def test_predict_overwrites_nothing_and_needs_rows(here, tmp_path, capsys):
     assert "there must be a row to predict" in capsys.readouterr().err
 
 
+def test_predict_says_where_probabilities_are_none(here, tmp_path, capsys):
+    weighed = ["--set", "problem.class_weights=balanced", "--set", "run.rounds=1"]
+    assert main(["run", "s.toml", "--out", str(tmp_path / "weighed"), *weighed]) == 0
+    for run, expected in (("kept", False), (str(tmp_path / "weighed"), True)):
+        _, notes = predicted([run, "new.csv"], capsys)
+        assert ("are no probabilities" in str(notes)) == expected
+
+
 def test_predict_takes_the_model_of_a_site(here, capsys):
     hub, north, south = (
         predicted(["kept", "sites/south.csv", *site], capsys)[0]

@@ -4,9 +4,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedloom.cli.prepared import _column
+import fedloom as fl
+from fedloom.cli.prepared import _column, _show_cases
 from fedloom.errors import DataError
-from fedloom.preparation import SiteTable, prepare
+from fedloom.hints import closest
+from fedloom.preparation import SiteFiles, SiteTable, from_frames, prepare
 from fedloom.preparation.encoding import Column
 from fedloom.preparation.tables import Reading
 
@@ -79,3 +81,58 @@ def test_a_misspelt_column_to_ignore_is_an_error():
         prepare(sites, Reading("sick", ignore=("dose", "remrak")))
     one = [sites[0], site("b", 30, 1)]  # a column that only one site has may be ignored
     assert len(prepare(one, Reading("sick", ignore=("remark",))).preparation.columns) == 2
+
+
+def test_blanks_around_words_are_no_part_of_them(tmp_path):
+    yes, no = ["yes", "no ", " no", "yes "], ["no", "yes", "no", "yes"]
+    tables = {
+        name: pl.DataFrame({"dose": [1.5, 2, 3, 4] * 6, "smokes": smokes * 6, "sick": smokes * 6})
+        for name, smokes in (("a", yes), ("b", no))
+    }
+    tables["a"][0, "smokes"] = " "
+    tables["a"].write_csv(tmp_path / "a.csv")
+    tables["b"].write_parquet(tmp_path / "b.parquet")
+    made = SiteFiles(str(tmp_path), "sick").clients()
+    column = made.preparation.columns[1]
+    assert made.labels.tolist() == ["no", "yes"] and column.words == ["no", "yes"]
+    assert column.counts == [24, 23] and column.missing == 1
+    new = pl.DataFrame({"dose": [1.0, 1.0], "smokes": [" yes", "yes"]})
+    one, other = made.preparation.encode("new", new)
+    assert (one == other).all()
+
+
+def test_too_many_classes_are_listed_with_their_places_and_cases_are_noted(capsys):
+    parts = [site("a", 24, 0), site("b", 24, 1)]
+    words = (["no", "yes"], ["No", "yes"])
+    tables = [
+        p.train.with_columns(sick=pl.Series(w * 12)) for p, w in zip(parts, words, strict=True)
+    ]
+    clients = from_frames({"a": tables[0], "b": tables[1]}, "sick")
+    said = r"the data have 3: 'No' \(b\), 'no' \(a\), 'yes' \(everywhere\)\. Write"
+    for problem in (fl.problems.Logistic(), fl.problems.AUC()):
+        with pytest.raises(DataError, match=said):
+            problem.agree(clients)
+    _show_cases(clients.preparation)
+    assert "'No', 'no' of 'sick' differ by case only" in capsys.readouterr().out
+
+
+def test_many_whole_numbers_are_perhaps_no_classes():
+    train = pl.DataFrame({"x": [0.5] * 12, "days": list(range(12))})
+    test = pl.DataFrame({"x": [0.5], "days": [15]})
+    with pytest.raises(DataError, match=r"got 15.*regression = true .*kind = \"poisson\""):
+        prepare([SiteTable("a", "a.csv", train, test)], Reading("days"))
+
+
+def test_rows_are_counted_as_in_the_file(tmp_path):
+    texts = ["1", "2", "3", "?"] + ["4"] * 20
+    dates = ["2026-01-31"] * 3 + ["?"] + ["2026-02-01"] * 20
+    sick = [None, 1, 0, 1] + [0, 1] * 10  # a row without a label is set aside
+    pl.DataFrame({"x": texts, "day": dates, "sick": sick}).write_csv(tmp_path / "a.csv")
+    for options in ({"numeric": ["x"]}, {"dates": {"day": ["year"]}}):
+        with pytest.raises(DataError, match=r"got '\?' in row 4"):
+            SiteFiles(str(tmp_path), "sick", test_fraction=0.5, **options).tables()
+
+
+def test_suggestions_do_not_mind_the_case():
+    assert closest("AUC", ["accuracy", "auc", "loss"]).startswith("Did you mean 'auc'")
+    assert closest("crp", ["CRP", "age"]) == "Did you mean 'CRP'?"

@@ -1,5 +1,6 @@
 """What was found in the files of sites, and how each site fares: tables for the terminal."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fedloom.cli.output import show_table
@@ -23,6 +24,7 @@ def show_preparation(result: Result) -> None:
     _show_left_out(found.left_out)
     classes = "a regression" if found.classes is None else ", ".join(map(str, found.classes))
     print(f"label {found.label!r}: {classes}")
+    _show_cases(found)
     results = {row["client"]: row for row in result.clients.to_dicts()}
     show_table(
         [
@@ -35,6 +37,31 @@ def show_preparation(result: Result) -> None:
     for site in found.sites:
         if site["rows"] == 1:
             print(f"note: {site['site']} has one training row, which its sums give away")
+
+
+def _show_cases(found: Preparation) -> None:
+    """Say where words differ by their case only: they are different words."""
+    shown = {
+        column.name: [
+            w for w, n in zip(column.words, column.counts or (), strict=True) if n >= FEW_ROWS
+        ]
+        for column in found.columns
+        if column.words is not None
+    }
+    shown[found.label] = [label for label in found.classes or () if isinstance(label, str)]
+    for name, words in shown.items():
+        for alike in _alike(words):
+            print(
+                f"note: {', '.join(map(repr, alike))} of {name!r} differ by case only, and count "
+                f"as different. Write them alike if they mean the same."
+            )
+
+
+def _alike(words: Sequence[str]) -> list[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for word in words:
+        groups.setdefault(word.casefold(), []).append(word)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _show_left_out(left_out: dict[str, str]) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _FORMAT = 1
+_MANY_CLASSES = 8  # whole numbers as many as these are rather numbers to predict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,9 +132,15 @@ class Preparation:
         places = tables.places(series, listed)
         if (places < 0).any():
             row = int(np.argmax(places < 0))
+            numbers = len(listed) >= _MANY_CLASSES and not isinstance(self.classes[0], str)
+            hint = (
+                " Where it is a number to predict and no class, set regression = true in [data]; "
+                'for counts also kind = "poisson" in [problem].'
+            )
             raise DataError(
                 f"{source}: every {self.label!r} must be one of {', '.join(listed)}; got "
                 f"{series[row]!r}. Correct it, or add such rows to the training rows of a site."
+                f"{hint if numbers else ''}"
             )
         return places
 

@@ -138,5 +138,5 @@ def labels_of(
         )
     if regression if regression is not None else column.dtype.is_float():
         return tables.numbers("the label party's file", column), None
-    names, places = np.unique(np.asarray(column.to_list()), return_inverse=True)
+    names, places = np.unique(np.asarray(tables.known(column).to_list()), return_inverse=True)
     return places.astype(np.int64), names
