@@ -52,14 +52,21 @@ def test_ages_that_differ_at_a_small_site_are_features():
 
 def test_names_are_left_out_where_sites_are_small_or_names_repeat():
     small = [
-        site(f"s{i}", 18, i, name=[f"Ms {i} {k}" for k in range(18)], ward=["a", "b"] * 9)
+        site(
+            f"s{i}",
+            18,
+            i,
+            file=ids(18, i),
+            name=[f"Ms {i} {k}" for k in range(18)],
+            ward=["a", "b"] * 9,
+        )
         for i in range(4)
     ]
     made = prepare(small, READING).preparation
-    assert list(made.left_out) == ["name"] and "as with names" in made.left_out["name"]
+    assert list(made.left_out) == ["file", "name"] and "as with names" in made.left_out["name"]
     assert "Ms" not in str(made.as_dict())
     named = prepare(small, Reading("sick", categorical=("name",))).preparation
-    assert len(named.columns[2].words) == 72
+    assert "name" not in named.left_out and "Ms 3 17" in named.columns[2].words
     # Surnames in natural frequencies: the k-th of 40 has about 60 / k rows.
     rng = np.random.default_rng(0)
     shares = 1 / np.arange(1, 41)

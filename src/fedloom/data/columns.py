@@ -7,7 +7,7 @@ whatever the type of the column, so that CSV and Parquet behave alike. Words of 
 about a few rows, as surnames are, tell of persons even where they repeat.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,6 +60,18 @@ def is_key(series: "pl.Series") -> bool:
             alike = int((repeated * (repeated - 1)).sum())
             return _PAIRS_A_REPETITION * alike <= len(values) * (len(values) - 1)
     return 2 * int(values.is_unique().sum()) > len(values)
+
+
+def all_differ(series: "pl.Series") -> bool:
+    """Whether a column of whole numbers has no value twice, be there ever so few."""
+    values = series.drop_nulls()
+    whole = not series.dtype.is_float() or bool((values == values.round()).all())
+    return whole and str(series.dtype) != "Boolean" and values.n_unique() == len(values)
+
+
+def together_a_key(rows: Iterable[int]) -> bool:
+    """Whether numbers that differ at each of some small sites are as many as can be judged."""
+    return sum(n * (n - 1) for n in rows) >= _LEAST_TO_TELL * (_LEAST_TO_TELL - 1)
 
 
 def tells_of_persons(counts: Sequence[int], rows: int) -> bool:

@@ -11,11 +11,18 @@ tell: measurements seldom repeat in a small table, and do in a large one.
 import dataclasses
 import json
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedloom.data.columns import DATE_REASON, KEY_REASON, is_key, judges
+from fedloom.data.columns import (
+    DATE_REASON,
+    KEY_REASON,
+    all_differ,
+    is_key,
+    judges,
+    together_a_key,
+)
 from fedloom.errors import DataError
 from fedloom.hints import closest
 from fedloom.preparation import tables
@@ -30,8 +37,12 @@ from fedloom.preparation.tables import (
     SiteTable,
 )
 
+if TYPE_CHECKING:
+    import polars as pl
+
 _WHOLE, _REAL = "whole numbers", "numbers"
-_NO, _YES, _UNTOLD = 0, 1, 2  # whether most rows of a column of numbers have one of their own
+# Whether most rows of a column of numbers have one of their own; perhaps: all of too few.
+_NO, _YES, _UNTOLD, _PERHAPS = 0, 1, 2, 3
 _LARGEST = 2.0**53  # beyond which whole numbers are no longer told apart
 
 
@@ -69,8 +80,7 @@ def propose(site: SiteTable, reading: Reading, least: int = 1) -> str:
         elif kind == NUMBER:
             tables.numbers(site.source, series)  # raises where the file lies
             values = tables.known(series)
-            judged = not reading.names(name) and judges(values)
-            columns[name]["own"] = (_YES if is_key(values) else _NO) if judged else _UNTOLD
+            columns[name]["own"] = _UNTOLD if reading.names(name) else _own(values)
     told = {
         "columns": columns,
         "label": _label(site, reading),
@@ -78,6 +88,12 @@ def propose(site: SiteTable, reading: Reading, least: int = 1) -> str:
         "rows": site.train.height,
     }
     return json.dumps(told, ensure_ascii=False)
+
+
+def _own(values: "pl.Series") -> int:
+    if judges(values):
+        return _YES if is_key(values) else _NO
+    return _PERHAPS if all_differ(values) else _UNTOLD
 
 
 def _label(site: SiteTable, reading: Reading) -> dict[str, Any]:
@@ -146,11 +162,15 @@ def _why_left_out(name: str, said: dict[str, Any], rows: dict[str, int]) -> str 
             raise _mixed(name, kinds, WORD if one == KEY else one, other, kinds[one])
     if DATE in kinds:
         return DATE_REASON
-    votes = {_NO: 0, _YES: 0, _UNTOLD: 0}
+    votes: dict[int, list[int]] = {_NO: [], _YES: [], _UNTOLD: [], _PERHAPS: []}
     for source, entry in said.items():
         if entry["kind"] == NUMBER:
-            votes[entry["own"]] += rows[source]
-    return KEY_REASON if KEY in kinds or votes[_YES] >= max(votes[_NO], 1) else None
+            votes[entry["own"]].append(rows[source])
+    if votes[_NO] or votes[_YES]:
+        key = sum(votes[_YES]) >= sum(votes[_NO])
+    else:
+        key = not votes[_UNTOLD] and together_a_key(votes[_PERHAPS])
+    return KEY_REASON if KEY in kinds or key else None
 
 
 def _mixed(

@@ -86,7 +86,7 @@ def of_table(text: str) -> Facts:
         if entry["kind"] == WORD:
             _need_names("words", entry.get("words"), MOST_WORDS)
         own = entry.get("own")
-        _need(kind != NUMBER or (type(own) is int and own in (0, 1, 2)), "if it is a key", entry)
+        _need(kind != NUMBER or (type(own) is int and own in (0, 1, 2, 3)), "if it is a key", entry)
     _need(isinstance(label, dict) and isinstance(label.get("kind"), str), "a label", label)
     classes = label.get("classes")
     listed = classes is None or (_same_kind(classes) and 0 < len(classes) <= MOST_WORDS)
