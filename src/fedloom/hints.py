@@ -10,7 +10,9 @@ from fedloom.errors import DataError
 def closest(name: str, known: Iterable[str]) -> str:
     """A sentence with the nearest known names, or with all of them where none is near."""
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    folded = [other.casefold() for other in known]
+    found = difflib.get_close_matches(name.casefold(), dict.fromkeys(folded), n=3, cutoff=0.5)
+    near = [known[place] for text in found for place, own in enumerate(folded) if own == text][:3]
     if near:
         return f"Did you mean {' or '.join(map(repr, near))}?"
     return f"Use one of {', '.join(map(repr, known))}."

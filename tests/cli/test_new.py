@@ -115,6 +115,17 @@ def test_on_a_terminal_it_asks(here, monkeypatch):
     assert chosen.tables["problem"]["kind"] == "logistic"
 
 
+def test_questions_that_are_ended_write_nothing(here, monkeypatch, capsys):
+    def ended(question):
+        raise EOFError
+
+    monkeypatch.setattr(builtins, "input", ended)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    assert main(["new", "run", "asked.toml"]) == 2
+    assert "nothing was written" in capsys.readouterr().err and not (here / "asked.toml").exists()
+
+
 @pytest.mark.parametrize(
     "words,said",
     [

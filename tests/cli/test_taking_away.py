@@ -84,6 +84,27 @@ def test_predict_keeps_columns_and_counts_what_is_unlike_training(here, capsys):
     assert len(told) == 2 and "pilot" not in str([str(one.message) for one in told])
 
 
+def test_predict_overwrites_nothing_and_needs_rows(here, tmp_path, capsys):
+    before = (here / "new.csv").read_bytes()
+    for out, said in (("new.csv", "new.csv is there already, and is DATA"), ("s.csv", "already")):
+        (here / "s.csv").write_text("mine")
+        assert main(["predict", "kept", "new.csv", "--out", out]) == 2
+        assert said in capsys.readouterr().err
+    assert (here / "new.csv").read_bytes() == before and (here / "s.csv").read_text() == "mine"
+    none = tmp_path / "none.csv"
+    none.write_text("id,age,job\n")
+    assert main(["predict", "kept", str(none)]) == 2
+    assert "there must be a row to predict" in capsys.readouterr().err
+
+
+def test_predict_says_where_probabilities_are_none(here, tmp_path, capsys):
+    weighed = ["--set", "problem.class_weights=balanced", "--set", "run.rounds=1"]
+    assert main(["run", "s.toml", "--out", str(tmp_path / "weighed"), *weighed]) == 0
+    for run, expected in (("kept", False), (str(tmp_path / "weighed"), True)):
+        _, notes = predicted([run, "new.csv"], capsys)
+        assert ("are no probabilities" in str(notes)) == expected
+
+
 def test_predict_takes_the_model_of_a_site(here, capsys):
     hub, north, south = (
         predicted(["kept", "sites/south.csv", *site], capsys)[0]

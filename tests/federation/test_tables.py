@@ -11,7 +11,7 @@ import fedloom as fl
 from federation import harness
 from federation.harness import NAMES, same_to_rounding
 from federation.raw_tables import federation, settings
-from fedloom.errors import DataError, RefusedError
+from fedloom.errors import DataError, FedloomError, RefusedError
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +39,29 @@ def test_preparation_and_trajectory_are_the_simulators(made):
     ]
     for name in ("accuracy", "loss", "loss_worst"):
         assert result.final[name] == pytest.approx(simulated.final[name], rel=1e-5)
+
+
+def test_keys_and_names_are_left_out_as_in_a_simulation(tmp_path):
+    chosen = settings(tmp_path, data={"ignore": ["dose"]})
+    features = ["age", "ward", "patient", "surname"]
+    conductor, _ = federation(tmp_path, chosen, features=features)
+    for i, name in enumerate(NAMES):
+        file = tmp_path / "tables" / f"{name}.csv"
+        table = pl.concat([pl.read_csv(file)] * 2)
+        numbers = np.arange(table.height) + 1000 * i
+        numbers[: 10 * (i == 0)] = 7  # one patient comes back again and again, at the smallest site
+        surnames = [f"{name} {k // 3}" for k in range(table.height)]
+        table.with_columns(patient=numbers, surname=pl.Series(surnames)).write_csv(file)
+    told = conductor.run().about["preparation"]
+    assert list(told["left_out"]) == ["patient", "surname"]
+    assert told["left_out"] == chosen.clients().preparation.left_out
+    assert "berlin 1" not in json.dumps(told)
+
+
+def test_a_misspelt_column_to_ignore_ends_the_run(tmp_path):
+    chosen = settings(tmp_path, data={"ignore": ["dosis"]})
+    with pytest.raises(FedloomError, match="'dosis' is a column of no site"):
+        federation(tmp_path, chosen)[0].run()
 
 
 def test_the_result_predicts_new_rows_of_raw_tables(made, tmp_path):

@@ -106,6 +106,10 @@ def test_odd_columns_are_refused_or_filled(folder):
     options |= {"features": ["marker", "number"], "dates": {"admitted": ["day", "weekday"]}}
     assert load(number=pl.Series(rows), admitted=day).widths == (1, 9)
     options = {name: options[name] for name in ("parties", "id", "label", "join")}
+    surnames = load(surname=pl.Series([f"n{i // 3}" for i in rows]))
+    assert surnames.widths == plain.widths and "left out 'surname' of clinic" in surnames.alignment
+    with pytest.raises(FedloomError, match=r"'agge' is a column of no party. Did you mean 'age'"):
+        PartyFiles(**options, ignore=("agge",)).load()
     with pytest.raises(FedloomError, match="every row must have an id; 1 have none"):
         load(who=pl.Series([None, *frame["who"][1:]]))
     made = load(age=pl.Series([np.inf, *np.linspace(1, 2, len(rows) - 1)]))

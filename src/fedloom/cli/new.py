@@ -195,7 +195,14 @@ def _ask(question: str, default: str | None, known: Sequence[str] = ()) -> str:
         return default
     while True:
         shown = f" [{default}]" if default else ""
-        answer = input(f"{question}{shown}? ").strip() or default
+        try:
+            answer = input(f"{question}{shown}? ").strip() or default
+        except EOFError:  # Ctrl-D
+            print()
+            raise ParameterError(
+                "new: the questions were ended before all were answered; nothing was written. "
+                "Answer them, or say what they ask with flags: `fedloom new --help`."
+            ) from None
         if answer and (not known or answer in known):
             return answer
         print(closest(answer or "", known) if known else "please answer")

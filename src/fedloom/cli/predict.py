@@ -33,6 +33,12 @@ def _handle(arguments: argparse.Namespace) -> int:
     out: Path | None = arguments.out
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise DataError(f"{out}: --out must end in .csv or .parquet. Change the suffix.")
+    if out is not None and out.exists():
+        same = ", and is DATA itself" if _is(out, arguments.data) else ""
+        raise DataError(
+            f"{out} is there already{same}, and is not overwritten. Name another file with --out, "
+            f"or remove it first."
+        )
     table, remarks = predicted(
         arguments.model, arguments.data, site=arguments.site, keep=arguments.keep
     )
@@ -45,3 +51,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     write_file(out, write, shared=True)
     print(f"{table.height} predictions in {out}")
     return 0
+
+
+def _is(out: Path, data: Path) -> bool:
+    return data.exists() and out.samefile(data)

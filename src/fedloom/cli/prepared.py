@@ -1,8 +1,10 @@
 """What was found in the files of sites, and how each site fares: tables for the terminal."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fedloom.cli.output import show_table
+from fedloom.data.columns import DATE_REASON, FEW_ROWS
 from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation
 from fedloom.preparation.encoding import Column
@@ -22,6 +24,7 @@ def show_preparation(result: Result) -> None:
     _show_left_out(found.left_out)
     classes = "a regression" if found.classes is None else ", ".join(map(str, found.classes))
     print(f"label {found.label!r}: {classes}")
+    _show_cases(found)
     results = {row["client"]: row for row in result.clients.to_dicts()}
     show_table(
         [
@@ -36,9 +39,38 @@ def show_preparation(result: Result) -> None:
             print(f"note: {site['site']} has one training row, which its sums give away")
 
 
+def _show_cases(found: Preparation) -> None:
+    """Say where words differ by their case only: they are different words."""
+    shown = {
+        column.name: [
+            w for w, n in zip(column.words, column.counts or (), strict=True) if n >= FEW_ROWS
+        ]
+        for column in found.columns
+        if column.words is not None
+    }
+    shown[found.label] = [label for label in found.classes or () if isinstance(label, str)]
+    for name, words in shown.items():
+        for alike in _alike(words):
+            print(
+                f"note: {', '.join(map(repr, alike))} of {name!r} differ by case only, and count "
+                f"as different. Write them alike if they mean the same."
+            )
+
+
+def _alike(words: Sequence[str]) -> list[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for word in words:
+        groups.setdefault(word.casefold(), []).append(word)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def _show_left_out(left_out: dict[str, str]) -> None:
     for name, why in left_out.items():
-        print(f"left out {name!r}: {why}. Name it in [data], in features or dates, to use it.")
+        if why == DATE_REASON:
+            remedy = f'Ask for parts in [data]: dates = {{ {name} = ["year", "month"] }}.'
+        else:
+            remedy = "Name it in [data], in features, to use it."
+        print(f"left out {name!r}: {why}. {remedy}")
 
 
 def _column(column: Column) -> dict[str, Any]:
@@ -46,12 +78,12 @@ def _column(column: Column) -> dict[str, Any]:
     if column.words is None:
         row["summary"] = f"mean {column.mean:.4g}, deviation {column.deviation:.4g}"
     else:
-        pairs = sorted(
-            zip(column.counts or (), column.words, strict=True), key=lambda p: (-p[0], p[1])
-        )
-        more = len(pairs) - _SHOWN_WORDS
+        counted = zip(column.counts or (), column.words, strict=True)
+        pairs = sorted((p for p in counted if p[0] >= FEW_ROWS), key=lambda p: (-p[0], p[1]))
+        more, rarer = len(pairs) - _SHOWN_WORDS, len(column.words) - len(pairs)
         row["summary"] = ", ".join(f"{word} {count}" for count, word in pairs[:_SHOWN_WORDS])
         row["summary"] += f" and {more} more" if more > 0 else ""
+        row["summary"] += f" and {rarer} rarer word{'s' * (rarer > 1)}" if rarer else ""
     return row | {"missing": column.missing, "features": len(column.features)}
 
 

@@ -1,20 +1,26 @@
-"""Which columns of a table are no features by themselves: keys and dates.
+"""Which columns of a table are no features by themselves: keys, names of persons and dates.
 
 A key (a name, a number of a patient, a text) has a value of its own in most rows. A model cannot
 learn from it, and what is told of its values is told of persons. A date is one value a day, of
 which the parts may say something (`dates.py`). Neither is a feature unless the settings name it,
-whatever the type of the column, so that CSV and Parquet behave alike.
+whatever the type of the column, so that CSV and Parquet behave alike. Words of which most are
+about a few rows, as surnames are, tell of persons even where they repeat.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import polars as pl
 
 KEY_REASON = "most rows have a value of their own, as with names and keys"
+RARE_REASON = "its words are of a few rows each, as with names"
 DATE_REASON = "it holds dates, of which `dates` can take parts"
+FEW_ROWS = 5  # a word of fewer rows than that, over all, tells of persons and is not shown
 _LEAST_TO_TELL = 20  # rows with a value, below which nothing can be said
 _LEAST_FOR_NUMBERS = 200  # measurements in whole numbers, too, seldom repeat in fewer rows
+_PAIRS_A_REPETITION = 500  # of two rows of a measurement in whole numbers more are alike
+_MANY_WORDS, _ROWS_A_WORD = 20, 10  # more words, and fewer rows for each, are no categories
 _DATE = r"^\s*(\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}( .*)?)\s*$"
 
 
@@ -38,7 +44,8 @@ def judges(series: "pl.Series") -> bool:
 def is_key(series: "pl.Series") -> bool:
     """Whether most rows have a value of their own; numbers with fractions are measurements.
 
-    Of whole numbers in a small table all must differ: the ages of twenty people mostly do.
+    Of whole numbers in a small table hardly two may be alike, as when a patient comes back: most
+    of the ages of twenty people differ, and yet some of the pairs among them are alike.
     """
     import polars as pl
 
@@ -49,8 +56,36 @@ def is_key(series: "pl.Series") -> bool:
         if series.dtype.is_float() and not bool((values == values.round()).all()):
             return False
         if len(values) < _LEAST_FOR_NUMBERS:
-            return values.n_unique() == len(values)
+            repeated = values.value_counts(name="rows")["rows"].cast(pl.Int64)
+            alike = int((repeated * (repeated - 1)).sum())
+            return _PAIRS_A_REPETITION * alike <= len(values) * (len(values) - 1)
     return 2 * int(values.is_unique().sum()) > len(values)
+
+
+def all_differ(series: "pl.Series") -> bool:
+    """Whether a column of whole numbers has no value twice, be there ever so few."""
+    values = series.drop_nulls()
+    whole = not series.dtype.is_float() or bool((values == values.round()).all())
+    return whole and str(series.dtype) != "Boolean" and values.n_unique() == len(values)
+
+
+def together_a_key(rows: Iterable[int]) -> bool:
+    """Whether numbers that differ at each of some small sites are as many as can be judged."""
+    return sum(n * (n - 1) for n in rows) >= _LEAST_TO_TELL * (_LEAST_TO_TELL - 1)
+
+
+def tells_of_persons(counts: Sequence[int], rows: int) -> bool:
+    """Whether words are rather names than categories, by the rows that each has.
+
+    Args:
+        counts: The rows that hold each word, over all sites.
+        rows: All rows; of fewer than twenty nothing can be said.
+    """
+    if rows < _LEAST_TO_TELL:
+        return False
+    rare = sum(count < FEW_ROWS for count in counts)
+    many = len(counts) > _MANY_WORDS and sum(counts) < _ROWS_A_WORD * len(counts)
+    return 2 * rare > len(counts) or many or not counts
 
 
 def why_left_out(series: "pl.Series") -> str | None:

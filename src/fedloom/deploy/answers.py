@@ -12,6 +12,8 @@ from fedloom.preparation import tables
 if TYPE_CHECKING:
     import polars as pl
 
+PROBABILITY = "probability of"  # how the names of their columns begin
+
 
 def columns(scores: np.ndarray, link: str | None, classes: list[Any] | None) -> dict[str, Any]:
     """Columns of predictions: the classes with their probabilities or scores, or the values."""
@@ -27,7 +29,7 @@ def columns(scores: np.ndarray, link: str | None, classes: list[Any] | None) -> 
         return named | dict(zip(names, values, strict=True))
     shares = links.probabilities(scores, str(link))
     return named | {
-        f"probability of {label}": shares[:, place] for place, label in enumerate(classes)
+        f"{PROBABILITY} {label}": shares[:, place] for place, label in enumerate(classes)
     }
 
 

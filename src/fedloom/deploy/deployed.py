@@ -83,6 +83,11 @@ class Deployed:
                 "this model does not say how tables become features: its data were not files of "
                 "sites. Give rows of numbers to predict, or run settings with [data] sites = ..."
             )
+        if frame.height == 0:
+            raise DataError(
+                f"{source}: there must be a row to predict; the table has {frame.width} columns "
+                f"and no rows. Add some."
+            )
         kept = answers.kept(source, frame, keep)
         x = self.preparation.encode(source, frame).astype(self.dtype)
         said = answers.columns(self.predict(x), self.link, self.preparation.classes)

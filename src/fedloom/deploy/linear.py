@@ -139,5 +139,5 @@ def _signs(own: Mapping[str, float]) -> dict[str, Any]:
 def feature_names(model: Deployed) -> list[str]:
     """What the features are called; x0, x1, ... where nobody has named them."""
     if model.preparation is not None:
-        return model.preparation.features
+        return model.preparation.shown_features
     return [f"x{j}" for j in range(int(np.prod(model.features)))]

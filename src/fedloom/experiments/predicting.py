@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedloom.data.dates import with_parts
+from fedloom.deploy.answers import PROBABILITY
 from fedloom.deploy.deployed import Deployed, read_rows
 from fedloom.errors import DataError
-from fedloom.experiments.taking import VERTICAL, opened, preparation_of, taken
+from fedloom.experiments.taking import VERTICAL, opened, preparation_of, problem_of, taken
 from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation, tables
 from fedloom.problems import Problem
@@ -27,7 +28,8 @@ def predict(
 ) -> "pl.DataFrame":
     """Predict the rows of a table with a model of a run on files of sites.
 
-    It warns of words that no training row had, with the number of their rows.
+    It warns of words that no training row had, with the number of their rows, and of probabilities
+    that are none because the problem has `class_weights`.
 
     Args:
         model: A result, the folder of a run, or a model that was saved or exported on its own.
@@ -69,7 +71,20 @@ def predicted(
         )
     source, frame = read_rows(table, own.preparation)
     said = own.predict_frame(source, frame, keep)
-    return said, remarks(own.preparation, with_parts(source, frame, own.preparation.dates))
+    unlike = remarks(own.preparation, with_parts(source, frame, own.preparation.dates))
+    if isinstance(found, Result) and any(name.startswith(PROBABILITY) for name in said.columns):
+        unlike += _of_weights(problem or problem_of(found, where))
+    return said, unlike
+
+
+def _of_weights(problem: Problem) -> list[str]:
+    if getattr(problem, "class_weights", None) is None:
+        return []
+    return [
+        f"the run has class_weights, so that the columns {PROBABILITY!r} ... order rows, but are "
+        f"no probabilities: the classes counted as if they were as frequent as the weights make "
+        f"them. Run without class_weights for probabilities"
+    ]
 
 
 def remarks(preparation: Preparation, frame: "pl.DataFrame") -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom.data.columns import FEW_ROWS
 from fedloom.data.dates import with_parts
 from fedloom.data.label_pairs import paired
 from fedloom.errors import DataError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _FORMAT = 1
+_MANY_CLASSES = 8  # whole numbers as many as these are rather numbers to predict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,16 @@ class Column:
         """The names of the features that the column becomes."""
         own = [self.name] if self.words is None else [f"{self.name}={w}" for w in self.words]
         return [*own, f"{self.name} is missing"] if self.missing else own
+
+    @property
+    def shown_features(self) -> list[str]:
+        """The names for people to read, without words that only a few training rows had."""
+        names, rarer = self.features, 0
+        for place, count in enumerate(self.counts or ()):
+            if count < FEW_ROWS:
+                rarer += 1
+                names[place] = f"{self.name}: rarer word {rarer}"
+        return names
 
     def encode(self, source: str, series: "pl.Series") -> np.ndarray:
         """The features of each row."""
@@ -83,6 +95,11 @@ class Preparation:
         """The names of all features."""
         return [feature for column in self.columns for feature in column.features]
 
+    @property
+    def shown_features(self) -> list[str]:
+        """The same for people to read, without words that only a few training rows had."""
+        return [feature for column in self.columns for feature in column.shown_features]
+
     def encode(self, source: str, frame: "pl.DataFrame") -> np.ndarray:
         """The features of each row of a table, (rows, features)."""
         frame = with_parts(source, frame, self.dates)
@@ -115,9 +132,15 @@ class Preparation:
         places = tables.places(series, listed)
         if (places < 0).any():
             row = int(np.argmax(places < 0))
+            numbers = len(listed) >= _MANY_CLASSES and not isinstance(self.classes[0], str)
+            hint = (
+                " Where it is a number to predict and no class, set regression = true in [data]; "
+                'for counts also kind = "poisson" in [problem].'
+            )
             raise DataError(
                 f"{source}: every {self.label!r} must be one of {', '.join(listed)}; got "
                 f"{series[row]!r}. Correct it, or add such rows to the training rows of a site."
+                f"{hint if numbers else ''}"
             )
         return places
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.data.clients import Clients
+from fedloom.data.columns import RARE_REASON, tells_of_persons
 from fedloom.preparation import gathering, tables
 from fedloom.preparation.encoding import Column, Preparation
 from fedloom.preparation.gathering import Gather
-from fedloom.preparation.proposals import AgreedColumns, agree, propose
+from fedloom.preparation.proposals import AgreedColumns, agree, check_some_left, propose
 from fedloom.preparation.statistics import Moments, Statistics
 from fedloom.preparation.table_problem import TableProblem
 from fedloom.preparation.tables import Reading, SiteTable
@@ -79,16 +80,34 @@ def fitted(
     reports: list[dict[str, Any]],
     reading: Reading,
 ) -> Preparation:
-    """How rows are encoded; `missing` counts the gaps of each site in each column."""
+    """How rows are encoded; `missing` counts the gaps of each site in each column.
+
+    Words of which most are of a few rows, over all sites, are features only where settings say so.
+    """
     names = [*schema.numbers, *schema.words]
-    gaps = [{n: int(g) for n, g in zip(names, row, strict=True) if g} for row in missing]
+    columns = _columns(schema, moments, missing)
+    rows = sum(report["rows"] for report in reports)
+    rare = {
+        column.name: RARE_REASON
+        for column in columns
+        if not reading.names(column.name)
+        and column.counts is not None
+        and tells_of_persons(column.counts, rows)
+    }
+    left_out = schema.left_out | rare
+    columns = [column for column in columns if column.name not in rare]
+    check_some_left(columns, left_out)
+    gaps = [
+        {n: int(g) for n, g in zip(names, row, strict=True) if g and n not in rare}
+        for row in missing
+    ]
     sites = [{**report, "missing values": own} for report, own in zip(reports, gaps, strict=True)]
     return Preparation(
         schema.label,
         schema.classes,
-        _columns(schema, moments, missing),
+        columns,
         sites,
-        left_out=schema.left_out,
+        left_out=left_out,
         dates={name: list(parts) for name, parts in reading.dates.items()},
         encoding=reading.encoding,
         event=reading.event,

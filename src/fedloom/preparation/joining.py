@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedloom.data.columns import why_left_out
+from fedloom.data.columns import RARE_REASON, tells_of_persons, why_left_out
 from fedloom.data.dates import Dates, with_parts
 from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.errors import DataError
@@ -88,7 +88,7 @@ class Joining:
     def left_out(self, frame: "pl.DataFrame") -> dict[str, str]:
         """The columns of a party's table that look like keys or dates and are not named."""
         named = (*self.features, *(self.dates or ()))
-        judged = {n: why_left_out(frame[n]) for n in self.columns(frame) if n not in named}
+        judged = {n: _why_left_out(frame[n]) for n in self.columns(frame) if n not in named}
         return {name: why for name, why in judged.items() if why is not None}
 
     def encoded(self, frame: "pl.DataFrame", train: np.ndarray) -> np.ndarray:
@@ -117,6 +117,15 @@ class Joining:
         return (tables.places(column, words)[:, None] == np.arange(len(words))).astype(float)
 
 
+def _why_left_out(column: "pl.Series") -> str | None:
+    why = why_left_out(column)
+    numbers = column.dtype.is_numeric() or str(column.dtype) == "Boolean"
+    if why is not None or numbers or column.null_count() == len(column):
+        return why
+    counts = tables.words(column).drop_nulls().value_counts(name="rows")["rows"].to_list()
+    return RARE_REASON if tells_of_persons(counts, len(column)) else None
+
+
 def labels_of(
     column: "pl.Series", regression: bool | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -129,5 +138,5 @@ def labels_of(
         )
     if regression if regression is not None else column.dtype.is_float():
         return tables.numbers("the label party's file", column), None
-    names, places = np.unique(np.asarray(column.to_list()), return_inverse=True)
+    names, places = np.unique(np.asarray(tables.known(column).to_list()), return_inverse=True)
     return places.astype(np.int64), names

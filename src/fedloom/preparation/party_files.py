@@ -8,6 +8,7 @@ from fedloom.data.alignment import align
 from fedloom.data.frames import read_frame
 from fedloom.data.parties import Parties, from_parties
 from fedloom.errors import DataError
+from fedloom.hints import closest
 from fedloom.parameters import param, parametrised
 from fedloom.preparation.files import a_text, named_files
 from fedloom.preparation.joining import Joining, labels_of
@@ -27,6 +28,7 @@ class PartyFiles(Joining):
         """Read the files, find the people that all have, and prepare the columns."""
         found = named_files(self.parties, "parties")
         frames = {name: self._frame(path) for name, path in found.items()}
+        self._check_ignored({column for frame in frames.values() for column in frame.columns})
         owners = [name for name, frame in frames.items() if self.label in frame.columns]
         if len(owners) != 1:
             raise DataError(
@@ -52,6 +54,14 @@ class PartyFiles(Joining):
             for column, why in self.left_out(frame).items()
         ]
         return dataclasses.replace(made, labels=words, alignment="; ".join(said))
+
+    def _check_ignored(self, columns: set[str]) -> None:
+        for name in self.ignore:
+            if name not in columns:
+                raise DataError(
+                    f"data.ignore: {name!r} is a column of no party. "
+                    f"{closest(name, sorted(columns))}"
+                )
 
     def _frame(self, path: Path) -> "pl.DataFrame":
         frame = read_frame(path, dialect=self.dialect)

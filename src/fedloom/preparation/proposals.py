@@ -1,21 +1,30 @@
 """What a site says of its table, and the schema that the hub makes of all that was said.
 
 A proposal is JSON: for every column its kind and, where it holds words, the words of the training
-rows; likewise for the label. It names no row and counts nothing. Of a column that looks like keys
-or dates, and that the settings do not name, nothing is told but that. Texts that are keys at one
-site are features nowhere, as their words would be told. Whole numbers are keys where all sites that
-have enough rows say so: measurements seldom repeat in a small table.
+rows; likewise for the label; which columns in `ignore` it has; and how many rows. It names no row
+and counts nothing else. Of a column that looks like keys or dates, and that the settings do not
+name, nothing is told but that. Texts that are keys at one site are features nowhere, as their words
+would be told. Whole numbers are keys where they are so for half of the rows of those sites that can
+tell: measurements seldom repeat in a small table, and do in a large one.
 """
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedloom.data.columns import DATE_REASON, KEY_REASON, is_key, judges
+from fedloom.data.columns import (
+    DATE_REASON,
+    KEY_REASON,
+    all_differ,
+    is_key,
+    judges,
+    together_a_key,
+)
 from fedloom.errors import DataError
+from fedloom.hints import closest
 from fedloom.preparation import tables
 from fedloom.preparation.tables import (
     DATE,
@@ -28,8 +37,12 @@ from fedloom.preparation.tables import (
     SiteTable,
 )
 
+if TYPE_CHECKING:
+    import polars as pl
+
 _WHOLE, _REAL = "whole numbers", "numbers"
-_NO, _YES, _UNTOLD = 0, 1, 2  # whether most rows of a column of numbers have one of their own
+# Whether most rows of a column of numbers have one of their own; perhaps: all of too few.
+_NO, _YES, _UNTOLD, _PERHAPS = 0, 1, 2, 3
 _LARGEST = 2.0**53  # beyond which whole numbers are no longer told apart
 
 
@@ -67,9 +80,20 @@ def propose(site: SiteTable, reading: Reading, least: int = 1) -> str:
         elif kind == NUMBER:
             tables.numbers(site.source, series)  # raises where the file lies
             values = tables.known(series)
-            judged = not reading.names(name) and judges(values)
-            columns[name]["own"] = (_YES if is_key(values) else _NO) if judged else _UNTOLD
-    return json.dumps({"columns": columns, "label": _label(site, reading)}, ensure_ascii=False)
+            columns[name]["own"] = _UNTOLD if reading.names(name) else _own(values)
+    told = {
+        "columns": columns,
+        "label": _label(site, reading),
+        "ignored": [name for name in reading.ignore if name in site.train.columns],
+        "rows": site.train.height,
+    }
+    return json.dumps(told, ensure_ascii=False)
+
+
+def _own(values: "pl.Series") -> int:
+    if judges(values):
+        return _YES if is_key(values) else _NO
+    return _PERHAPS if all_differ(values) else _UNTOLD
 
 
 def _label(site: SiteTable, reading: Reading) -> dict[str, Any]:
@@ -105,25 +129,32 @@ def agree(texts: Mapping[str, str], reading: Reading) -> AgreedColumns:
             if name not in names:
                 raise _differ(first, name, "is missing", source)
     _check_listed(first, names, reading)
+    _check_ignored(said, names, reading)
     if not names:
         raise DataError(f"{first}: there must be a column beside the label; got none. Add some.")
     by_column = {
         name: {source: proposal["columns"][name] for source, proposal in said.items()}
         for name in names
     }
-    left_out = {n: why for n, told in by_column.items() if (why := _why_left_out(n, told))}
+    rows = {source: proposal["rows"] for source, proposal in said.items()}
+    left_out = {n: why for n, told in by_column.items() if (why := _why_left_out(n, told, rows))}
     columns = {n: _column(n, told) for n, told in by_column.items() if n not in left_out}
-    if not columns:
-        reasons = "; ".join(f"{name!r}: {why}" for name, why in left_out.items())
-        raise DataError(
-            f"{first}: no column is left to learn from ({reasons}). Name those that are to be "
-            f"used in features."
-        )
+    check_some_left(columns, left_out)
     labels = {source: proposal["label"] for source, proposal in said.items()}
     return AgreedColumns(reading.label, _classes(labels, reading), columns, left_out)
 
 
-def _why_left_out(name: str, said: dict[str, Any]) -> str | None:
+def check_some_left(columns: Collection[Any], left_out: Mapping[str, str]) -> None:
+    """Raise DataError where nothing is left to learn from."""
+    if not columns:
+        reasons = "; ".join(f"{name!r}: {why}" for name, why in left_out.items())
+        raise DataError(
+            f"data.sites: no column is left to learn from ({reasons}). Name those that are to be "
+            f"used in features."
+        )
+
+
+def _why_left_out(name: str, said: dict[str, Any], rows: dict[str, int]) -> str | None:
     """Why a column that the settings do not name is no feature; None where it is one."""
     kinds = {entry["kind"]: source for source, entry in reversed(said.items())}
     for one, other in ((DATE, NUMBER), (DATE, WORD), (KEY, NUMBER)):
@@ -131,8 +162,15 @@ def _why_left_out(name: str, said: dict[str, Any]) -> str | None:
             raise _mixed(name, kinds, WORD if one == KEY else one, other, kinds[one])
     if DATE in kinds:
         return DATE_REASON
-    judged = {entry["own"] for entry in said.values() if entry["kind"] == NUMBER} - {_UNTOLD}
-    return KEY_REASON if KEY in kinds or judged == {_YES} else None
+    votes: dict[int, list[int]] = {_NO: [], _YES: [], _UNTOLD: [], _PERHAPS: []}
+    for source, entry in said.items():
+        if entry["kind"] == NUMBER:
+            votes[entry["own"]].append(rows[source])
+    if votes[_NO] or votes[_YES]:
+        key = sum(votes[_YES]) >= sum(votes[_NO])
+    else:
+        key = not votes[_UNTOLD] and together_a_key(votes[_PERHAPS])
+    return KEY_REASON if KEY in kinds or key else None
 
 
 def _mixed(
@@ -159,6 +197,17 @@ def _check_listed(source: str, names: list[str], reading: Reading) -> None:
                     f"{source}: {option} lists {name!r}, which is not a column to learn from. "
                     f"Take it out, or correct the name."
                 )
+
+
+def _check_ignored(said: dict[str, Any], names: list[str], reading: Reading) -> None:
+    """A misspelt name would leave in what is to be left out."""
+    there = {name for proposal in said.values() for name in proposal["ignored"]}
+    for name in reading.ignore:
+        if name not in there:
+            raise DataError(
+                f"data.ignore: {name!r} is a column of no site. "
+                f"{closest(name, [*names, *sorted(there)])}"
+            )
 
 
 def _column(name: str, said: dict[str, Any]) -> list[str] | None:

@@ -90,9 +90,14 @@ class SiteTable:
 def labelled(source: str, frame: "pl.DataFrame", reading: Reading) -> "pl.DataFrame":
     """The rows that have a label, with the parts of dates that are wanted."""
     require(source, frame, [*reading.targets, *reading.features])
+    # While rows are counted as in the file, for messages that name one.
+    frame = with_parts(source, frame, reading.dates)
+    for name in reading.numeric:
+        if name in frame.columns:
+            numbers(source, frame[name])
     for name in reading.targets:
         frame = frame.filter(known(frame[name]).is_not_null())
-    return with_parts(source, frame, reading.dates)
+    return frame
 
 
 def require(source: str, frame: "pl.DataFrame", names: list[str]) -> None:
@@ -138,7 +143,11 @@ def _check_type(source: str, series: "pl.Series") -> None:
 
 
 def known(series: "pl.Series") -> "pl.Series":
-    """The column with null wherever there is no finite number and no word."""
+    """The column with null wherever there is no finite number and no word, which is not blank."""
+    import polars as pl
+
+    if series.dtype == pl.String:
+        return series.str.strip_chars().replace("", None)
     if series.dtype.is_float():
         return series.set(~series.is_finite(), None)
     return series
@@ -161,13 +170,16 @@ def numbers(source: str, series: "pl.Series") -> np.ndarray:
 
 
 def words(series: "pl.Series") -> "pl.Series":
-    """The values of a column of words, null where there is none; 3 and 3.0 are the same word."""
+    """The values of a column of words, null where there is none.
+
+    3 and 3.0 are the same word, and "no" and "no " are.
+    """
     import polars as pl
 
     series = known(series)
     if series.dtype == pl.Boolean:
         series = series.cast(pl.Int64)
-    text = series.cast(pl.String)
+    text = known(series.cast(pl.String))
     if not series.dtype.is_float():
         return text
     whole = series.cast(pl.Int64, strict=False).cast(pl.String)

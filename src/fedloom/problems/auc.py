@@ -27,8 +27,11 @@ from fedloom.parameters import between, instance_of, param, parametrised
 from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_param
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
+from fedloom.problems.two_classes import check_two_classes
 from fedloom.rows import Rows, Spec
 from fedloom.types import Array, Held, Scalar, Tree
+
+_OTHERS = "Choose two of them, or another problem."
 
 
 @parametrised
@@ -53,6 +56,7 @@ class AUC(SaddleProblem):
 
     def agree(self, clients: Any) -> "AUC":
         """The problem with the positive rate that the clients' counts give."""
+        check_two_classes("AUC", clients, _OTHERS)
         if self.positive_rate is not None:
             return self
         counts = [np.count_nonzero(clients.of(i).y > 0) for i in range(len(clients))]
@@ -68,8 +72,7 @@ class AUC(SaddleProblem):
         """A fresh score model, and both centres at zero."""
         if spec.classes != 2:
             raise DataError(
-                f"AUC needs labels of 2 classes; the data have {spec.classes}. "
-                f"Choose two of them, or another problem."
+                f"AUC needs labels of 2 classes; the data have {spec.classes}. {_OTHERS}"
             )
         if self.model is None:
             scorer: Tree = jnp.zeros(int(np.prod(spec.features)), spec.dtype)

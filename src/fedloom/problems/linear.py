@@ -13,8 +13,11 @@ from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param, weighed
 from fedloom.problems.regularisers import Regulariser
+from fedloom.problems.two_classes import check_two_classes
 from fedloom.rows import Rows, Spec
 from fedloom.types import Array, Held, Tree
+
+_OTHERS = "Use Multinomial for several classes or LeastSquares for a regression."
 
 
 def intercept_param() -> Any:
@@ -61,6 +64,7 @@ class Logistic(Problem):
 
     def agree(self, clients: Any) -> "Logistic":
         """The problem with the weights of classes as numbers."""
+        check_two_classes("Logistic", clients, _OTHERS)
         if self.class_weights is None or clients.classes == 0:
             return self
         agreed_on = agreed("Logistic", self.class_weights, clients)
@@ -70,8 +74,7 @@ class Logistic(Problem):
         """Zero weights."""
         if spec.classes != 2:
             raise DataError(
-                f"Logistic needs labels of 2 classes; the data have {spec.classes}. "
-                f"Use Multinomial for several classes or LeastSquares for a regression."
+                f"Logistic needs labels of 2 classes; the data have {spec.classes}. {_OTHERS}"
             )
         return linear_start((number_of_columns(spec),), self.intercept, spec.dtype)
 

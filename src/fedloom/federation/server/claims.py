@@ -78,13 +78,15 @@ def of_table(text: str) -> Facts:
     columns, label = said.get("columns"), said.get("label")
     _need(isinstance(columns, dict), "columns", columns)
     _need_names("columns", list(columns), MOST_FEATURES)
+    _need_names("ignored columns", said.get("ignored"), MOST_FEATURES)
+    _need(said.get("rows") == counted[0], "the same number of rows", said.get("rows"))
     for entry in columns.values():
         kind = entry.get("kind") if isinstance(entry, dict) else None
         _need(isinstance(kind, str) and kind in _KINDS, "a kind of column", entry)
         if entry["kind"] == WORD:
             _need_names("words", entry.get("words"), MOST_WORDS)
         own = entry.get("own")
-        _need(kind != NUMBER or (type(own) is int and own in (0, 1, 2)), "if it is a key", entry)
+        _need(kind != NUMBER or (type(own) is int and own in (0, 1, 2, 3)), "if it is a key", entry)
     _need(isinstance(label, dict) and isinstance(label.get("kind"), str), "a label", label)
     classes = label.get("classes")
     listed = classes is None or (_same_kind(classes) and 0 < len(classes) <= MOST_WORDS)

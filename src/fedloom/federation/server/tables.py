@@ -92,7 +92,9 @@ class TablesAtServer(RowsAtServer):
             name: json.loads(text)["label"]["classes"] for name, text in proposals.items()
         }
         self._check_labels()
-        self.found = [f"{features} features of {len(agreed.columns)} columns, prepared together"]
+        self.found = [
+            f"{features} features of {len(self.preparation.columns)} columns, prepared together"
+        ]
 
     def _get_ready(
         self, names: tuple[str, ...], agreed: AgreedColumns, rows: list[int]

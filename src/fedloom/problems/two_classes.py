@@ -1,0 +1,34 @@
+"""The error of a problem of two classes on data that have others, with what they are and where."""
+
+from typing import Any
+
+import numpy as np
+
+from fedloom.errors import DataError
+
+_MOST_CLASSES, _MOST_CLIENTS = 10, 3  # that a message lists
+
+
+def check_two_classes(owner: str, clients: Any, others: str) -> None:
+    """Raise DataError that lists the classes where there are not two; none is a regression."""
+    if clients.classes in (0, 2):
+        return
+    held = [set(np.unique(clients.of(i).y).tolist()) for i in range(len(clients))]
+    names = range(clients.classes) if clients.labels is None else clients.labels
+    listed = []
+    for k, label in enumerate(list(names)[:_MOST_CLASSES]):
+        where = [name for name, classes in zip(clients.names, held, strict=True) if k in classes]
+        listed.append(f"{str(label)!r} ({_some(where, len(clients))})")
+    more = clients.classes - len(listed)
+    listed += [f"{more} more"] if more > 0 else []
+    raise DataError(
+        f"{owner} needs labels of 2 classes; the data have {clients.classes}: {', '.join(listed)}. "
+        f"Write classes that are the same alike. {others}"
+    )
+
+
+def _some(names: list[str], clients: int) -> str:
+    if len(names) == clients:
+        return "everywhere"
+    more = len(names) - _MOST_CLIENTS
+    return ", ".join(names[:_MOST_CLIENTS]) + (f" and {more} more" if more > 0 else "")
