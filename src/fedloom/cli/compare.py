@@ -31,7 +31,8 @@ def _handle(arguments: argparse.Namespace) -> int:
 def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int:
     """Compare what the settings name; leaves the results and pictures in a folder."""
     asked = asked_of(setup)
-    clients, options = setup.clients(), setup.options()
+    options = setup.options()
+    clients = setup.clients_of if setup.compare.redivide else setup.clients()
     first = options.pop("seed")
 
     def tracked(name: str, seed: int) -> Tracking:
@@ -60,7 +61,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
         return 130
     pictures = draw(comparison, setup, out)
     rows, seeds = rows_of_methods.table(comparison.results, asked), setup.compare.seeds
-    title = f"After {setup.run.rounds} rounds, {over_seeds_text(seeds)}"
+    title = f"After {setup.run.rounds} rounds, {over_seeds_text(seeds, setup.compare.redivide)}"
     show(rows, asked, comparison.results, format, title=title)
     if format == "table":
         print(f"kept in {out}; pictures: {', '.join(pictures)}")

@@ -157,7 +157,9 @@ def _support(study: Study) -> Data | None:
         return None
     methods = []
     for name, runs in study.methods.items():
-        kept = np.array([np.concatenate(_flat(run.model)) != 0 for run in runs])
+        found = [np.concatenate(_flat(run.model)) != 0 for run in runs]
+        # Where every seed has its own training rows, one may know a word that another does not.
+        kept = np.array([entries for entries in found if len(entries) == len(found[0])])
         bins = np.array_split(kept.mean(0), min(_MOST_BINS, kept.shape[1]))
         methods.append(
             {

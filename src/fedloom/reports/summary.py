@@ -8,6 +8,7 @@ import numpy as np
 
 from fedloom.directions import ROWS, base
 from fedloom.experiments import over_seeds, paper_tables, rows_of_methods
+from fedloom.experiments.divisions import divisions_text
 from fedloom.experiments.rows_of_methods import values_of
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
@@ -135,9 +136,10 @@ def _sentence(study: Study, values: dict[str, list[list[float]]], best: dict[str
     names, runs = list(study.methods), study.runs
     seeds = max(len(entry) for entry in study.methods.values())
     rounds = max(int(run.final["round"]) for run in runs)
+    of_rows = f", {divisions_text(study.redivided)}" if seeds > 1 else ""
     text = (
         f"{_count(len(names), 'method')} on {_count(len(runs[0].client_names), 'client')}, "
-        f"{_count(rounds, 'round')}, {_count(seeds, 'seed')}."
+        f"{_count(rounds, 'round')}, {_count(seeds, 'seed')}{of_rows}."
     )
     main, *others = values
     worst = [column for column in others if column.endswith("_worst")][:1]
