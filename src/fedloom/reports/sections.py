@@ -250,7 +250,9 @@ SECTIONS = (
         "coefficients",
         "Coefficients",
         "What each column adds to the score of a row: numbers for a change by one standard "
-        "deviation, words where they stand. An odds ratio is exp(coefficient).",
+        "deviation, words where they stand. An odds ratio, of counts a rate ratio, of survival a "
+        "hazard ratio, is exp(coefficient). Every word has its own, and none is the reference: "
+        "two words are compared by the ratio of their odds ratios. There are no standard errors.",
         coefficients,
     ),
     Section(
