@@ -69,6 +69,20 @@ def test_each_seed_trains_on_rows_of_its_own_division(kept):
         assert files.clients().preparation.columns[0].mean == mean
 
 
+def test_what_was_found_in_the_files_is_shown_once(kept, capsys, monkeypatch):
+    monkeypatch.chdir(kept.parent)
+    assert main(["compare", "--resume", "kept"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("Columns, over all sites") == 1 and "label 'sick'" in printed
+    assert "north" in printed and "After 2 rounds, 2 seeds, each with its own" in printed
+
+
+def test_the_folder_of_a_comparison_is_no_run_but_names_one(kept, capsys, monkeypatch):
+    monkeypatch.chdir(kept.parent)
+    assert main(["predict", "kept", "sites/north.csv"]) != 0
+    assert "such as kept/fedmid/seed-0" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_report_keeps_the_seeds_together_and_says_what_the_spread_covers(kept, capsys):
     (study,) = read([kept])
     assert [len(runs) for runs in study.methods.values()] == [2] and study.redivided

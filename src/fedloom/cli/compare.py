@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fedloom.cli.live import LiveTable
 from fedloom.cli.methods_table import FORMATS, add_columns, columns_asked, over_seeds_text, show
+from fedloom.cli.prepared import show_preparation
 from fedloom.cli.run import add_common, add_source, chosen
 from fedloom.experiments import comparing, rows_of_methods, running
 from fedloom.experiments.asking import asked_of
@@ -62,6 +63,8 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
     pictures = draw(comparison, setup, out)
     rows, seeds = rows_of_methods.table(comparison.results, asked), setup.compare.seeds
     title = f"After {setup.run.rounds} rounds, {over_seeds_text(seeds, setup.compare.redivide)}"
+    if format == "table":
+        show_preparation(next(iter(comparison.results.values()))[0], fares=False)
     show(rows, asked, comparison.results, format, title=title)
     if format == "table":
         print(f"kept in {out}; pictures: {', '.join(pictures)}")
