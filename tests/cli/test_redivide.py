@@ -17,6 +17,7 @@ SETTINGS = """
 sites = "sites/*.csv"
 label = "sick"
 test_fraction = 0.3
+ignore = ["ward"]
 
 [problem]
 kind = "logistic"
@@ -40,7 +41,8 @@ redivide = true
 def table(rows, seed):
     rng = np.random.default_rng(seed)
     age, job = rng.normal(50, 9, rows), ["pilot", *rng.choice(["cook", "nurse"], rows - 1)]
-    return pl.DataFrame({"age": age, "job": job, "sick": (age > 50).astype(int)})
+    sick = (age > 50).astype(int)
+    return pl.DataFrame({"age": age, "job": job, "ward": ["a"] * rows, "sick": sick})
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,9 @@ def test_each_seed_trains_on_rows_of_its_own_division(kept):
     assert means[0] != means[1]  # of the training rows
     assert tuple(first.client_names) == tuple(second.client_names) == ("north", "south")
     for seed, mean in enumerate(means):
-        files = SiteFiles(str(kept.parent / "sites/*.csv"), "sick", test_fraction=0.3, seed=seed)
+        files = SiteFiles(
+            str(kept.parent / "sites/*.csv"), "sick", test_fraction=0.3, seed=seed, ignore=("ward",)
+        )
         assert files.clients().preparation.columns[0].mean == mean
 
 
@@ -88,6 +92,9 @@ def test_a_report_keeps_the_seeds_together_and_says_what_the_spread_covers(kept,
     assert [len(runs) for runs in study.methods.values()] == [2] and study.redivided
     page = render([study])
     assert "2 seeds, each with its own division" in page
+    assert "Figures are on test rows" in page and "This was a simulation" in page
+    assert "1 method on 2 sites" in page and "Training rows" in page and "Gaps" in page
+    assert "“ward” (the settings ignore it)" in page and "without the preparation" in page
     assert "which rows were held out" in page and "randomness of training only" not in page
     assert main(["report", str(kept), "--format", "table"]) == 0
     assert "each with its own division" in " ".join(capsys.readouterr().out.split())

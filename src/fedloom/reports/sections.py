@@ -13,6 +13,7 @@ from fedloom.directions import base
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
 from fedloom.reports.coefficients import coefficients
+from fedloom.reports.origins import why_none
 from fedloom.reports.reading import Study
 from fedloom.reports.trials import trials
 
@@ -103,6 +104,12 @@ def _clients(study: Study) -> Data | None:
     return {
         "clients": list(first.client_names),
         "seeds": max(len(runs) for runs in study.methods.values()),
+        "rows": {
+            title: [int(count) for count in first.holdings[name]]
+            for name, title in (("rows", "Training rows"), ("test rows", "Test rows"))
+            if name in first.holdings
+        },
+        "why_none": why_none(study),
         "metrics": [{"name": name, "label": labels.label(name)} for name in names],
         "series": [
             {"name": method}
