@@ -292,7 +292,10 @@ def test_demo_tours_all_families_and_ends_with_a_page(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     stops = "hospitals averaging composite minimax robust personal vertical".split()
-    assert "switzerland" in printed and "3 seeds; mean ± sample standard deviation" in printed
+    assert (
+        "switzerland" in printed
+        and "3 seeds, one division; mean ± sample standard deviation" in printed
+    )
     for method in ("SCAFFOLD", "DecoupledProx", "FFMDR", "DRFA", "QuPeD, 2 bits", "EGVFL"):
         assert method in printed
     for stop in stops:

@@ -139,3 +139,18 @@ def test_questions_that_are_ended_write_nothing(here, monkeypatch, capsys):
 def test_misuse_is_answered(words, said, capsys):
     assert main(["new", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_personal_method_among_others_says_why_all_have_a_network(here):
+    methods = ["--method", "fedavg", "--method", "quped"]
+    assert main(["new", "compare", "s.toml", "--data", "digits", *methods]) == 0
+    text = (here / "s.toml").read_text()
+    assert "what QuPeD is for" in text and "all methods" in " ".join(text.split())
+    linear = 'model = { kind = "mlp", hidden = [] }'
+    assert linear in text
+    (here / "l.toml").write_text(
+        text.replace('model = { kind = "mlp", hidden = [32, 16] }', linear)
+    )
+    assert settings.read("l.toml").problem.model.hidden == ()
+    assert main(["new", "compare", "p.toml", "--data", "digits", "--method", "quped"]) == 0
+    assert "all methods" not in (here / "p.toml").read_text()

@@ -69,7 +69,9 @@ def test_json_has_means_spreads_and_the_number_of_seeds(folder, capsys):
 
 def test_the_printed_table_shows_several_metrics(folder, capsys):
     text = printed(folder, capsys)
-    assert "After 3 rounds, 3 seeds; mean ± sample standard deviation over seeds" in text
+    assert (
+        "After 3 rounds, 3 seeds, one division; mean ± sample standard deviation over seeds" in text
+    )
     assert re.search(r"loss_rows +.*f1", text) and text.count("±") == 1 + 2 * 2
     text = printed(folder, capsys, "--format", "table", "--metrics", "accuracy", verb="report")
     assert "3 seeds" in text and "accuracy" in text and "f1" not in text

@@ -173,6 +173,14 @@ def test_models_of_single_sites_show_where_signs_differ(here, capsys):
     assert main(["coefficients", "kept", "--local", "--out", "local.csv"]) == 0
     age = pl.read_csv("local.csv").filter(feature="age").to_dicts()[0]
     assert age["at north"] > 0 > age["at south"]
+    south = pl.read_csv("sites/south.csv")
+    south.with_columns(sick=pl.lit("no")).write_csv("sites/south.csv")
+    try:
+        assert main(["coefficients", "kept", "--local", "--out", "local.csv"]) == 0
+    finally:
+        south.write_csv("sites/south.csv")
+    assert "rows of south are of one class only" in capsys.readouterr().err
+    assert pl.read_csv("local.csv")["at south"].null_count() == 4
 
 
 def test_the_report_shows_coefficients(here):

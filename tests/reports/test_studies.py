@@ -100,7 +100,7 @@ def test_the_best_values_are_marked(folder):
     loss = summary.columns.index("Loss, mean over clients")
     assert marks["fedavg"][loss] and not marks["fedprox"][loss]  # the latter hardly moves
     assert not any(row[-1] or row[-2] or row[-3] for row in marks.values())
-    assert "2 methods on 3 clients, 9 rounds, 2 seeds. fedavg has the best" in summary.sentence
+    assert "2 methods on 3 clients, 9 rounds, 2 seeds, one division. fedavg has" in summary.sentence
 
 
 def test_a_run_that_ended_early_is_remarked(tmp_path):

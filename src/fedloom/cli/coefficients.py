@@ -1,9 +1,11 @@
 """`fedloom coefficients RUN`: a linear model in the words of the tables."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from fedloom.cli.output import show_table
+from fedloom.deploy.linear import AT
 from fedloom.errors import DataError
 from fedloom.experiments.explaining import coefficients_of
 from fedloom.files import write_file
@@ -29,6 +31,13 @@ def _handle(arguments: argparse.Namespace) -> int:
     if out is not None and out.suffix != ".csv":
         raise DataError(f"{out}: --out must end in .csv. Change the suffix.")
     table = coefficients_of(arguments.run, site=arguments.site, local=arguments.local)
+    for name in table.columns:
+        if name.startswith(AT) and table[name].null_count() == table.height:
+            print(
+                f"note: the training rows of {name.removeprefix(AT)} are of one class only; it "
+                f"has no model alone",
+                file=sys.stderr,
+            )
     if out is not None:
         write_file(out, table.write_csv, shared=True)
         print(f"{table.height} coefficients in {out}")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fedloom.cli.live import LiveTable
 from fedloom.cli.methods_table import FORMATS, add_columns, columns_asked, over_seeds_text, show
+from fedloom.cli.prepared import show_preparation
 from fedloom.cli.run import add_common, add_source, chosen
 from fedloom.experiments import comparing, rows_of_methods, running
 from fedloom.experiments.asking import asked_of
@@ -31,7 +32,8 @@ def _handle(arguments: argparse.Namespace) -> int:
 def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int:
     """Compare what the settings name; leaves the results and pictures in a folder."""
     asked = asked_of(setup)
-    clients, options = setup.clients(), setup.options()
+    options = setup.options()
+    clients = setup.clients_of if setup.compare.redivide else setup.clients()
     first = options.pop("seed")
 
     def tracked(name: str, seed: int) -> Tracking:
@@ -60,7 +62,9 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
         return 130
     pictures = draw(comparison, setup, out)
     rows, seeds = rows_of_methods.table(comparison.results, asked), setup.compare.seeds
-    title = f"After {setup.run.rounds} rounds, {over_seeds_text(seeds)}"
+    title = f"After {setup.run.rounds} rounds, {over_seeds_text(seeds, setup.compare.redivide)}"
+    if format == "table":
+        show_preparation(next(iter(comparison.results.values()))[0], fares=False)
     show(rows, asked, comparison.results, format, title=title)
     if format == "table":
         print(f"kept in {out}; pictures: {', '.join(pictures)}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedloom.cli.output import bytes_text, show_json, show_table
 from fedloom.experiments import paper_tables
+from fedloom.experiments.divisions import divisions_text
 from fedloom.experiments.rows_of_methods import Asked, Runs
 from fedloom.pictures import labels
 
@@ -76,11 +77,13 @@ def show(
     show_table(shown, title=title)
 
 
-def over_seeds_text(seeds: int) -> str:
-    """How many seeds there are, and what the sign between two numbers says."""
+def over_seeds_text(seeds: int, redivided: bool = False) -> str:
+    """How many seeds there are, of which rows, and what the sign between two numbers says."""
     if seeds == 1:
         return "1 seed"
-    return f"{seeds} seeds; mean ± sample standard deviation over seeds"
+    return (
+        f"{seeds} seeds, {divisions_text(redivided)}; mean ± sample standard deviation over seeds"
+    )
 
 
 def _costs(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,11 @@ from fedloom.preparation.encoding import Column
 _SHOWN_WORDS = 6
 
 
-def show_preparation(result: Result) -> None:
-    """The columns with their types, and a row for each site; nothing where there were no files."""
+def show_preparation(result: Result, *, fares: bool = True) -> None:
+    """The columns with their types, and a row for each site; nothing where there were no files.
+
+    Without `fares` sites have no results beside them: those of one run of many would mislead.
+    """
     if "alignment" in result.about:
         print(result.about["alignment"])
     _show_left_out(result.about.get("left out", {}))
@@ -25,14 +28,14 @@ def show_preparation(result: Result) -> None:
     classes = "a regression" if found.classes is None else ", ".join(map(str, found.classes))
     print(f"label {found.label!r}: {classes}")
     _show_cases(found)
-    results = {row["client"]: row for row in result.clients.to_dicts()}
+    results = {row["client"]: row if fares else {} for row in result.clients.to_dicts()}
     show_table(
         [
             {name: _text(value) for name, value in site.items()}
             | {name: value for name, value in results[site["site"]].items() if name != "client"}
             for site in found.sites
         ],
-        title="Sites, with their results on test rows where there are any",
+        title="Sites, with their results on test rows where there are any" if fares else "Sites",
     )
     for site in found.sites:
         if site["rows"] == 1:

@@ -80,6 +80,6 @@ def _print(studies: list[Study], format: str) -> int:
     """The table of methods of each study."""
     for study in studies:
         rows = rows_of_methods.table(study.methods, study.asked)
-        seeds = over_seeds_text(max(len(runs) for runs in study.methods.values()))
+        seeds = over_seeds_text(max(len(runs) for runs in study.methods.values()), study.redivided)
         show(rows, study.asked, study.methods, format, title=f"{study.title}, {seeds}")
     return 0

@@ -47,6 +47,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _handle(arguments: argparse.Namespace) -> int:
     setup, out = chosen(arguments, columns_asked(arguments))
     asked = _asked(setup)
+    if setup.compare.redivide:
+        # Rows that test in one division have been used in another to choose the settings.
+        raise (setup.place / "compare" / "redivide").error(
+            "a sweep has one division, whose test rows no setting is chosen by. Take it out, and "
+            "compare the best settings that the sweep leaves with `fedloom compare`."
+        )
     seeds = range(setup.run.seed, setup.run.seed + setup.compare.seeds)
     clients, options = setup.clients(), setup.options()
     del options["seed"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom.deploy.networks import LOG_HAZARD
 from fedloom.errors import DataError
 from fedloom.metrics import links
 from fedloom.preparation import tables
@@ -20,7 +21,7 @@ def columns(scores: np.ndarray, link: str | None, classes: list[Any] | None) -> 
     scores = np.asarray(scores, np.float64)
     scores = scores[:, 0] if scores.ndim == 2 and scores.shape[1] == 1 else scores
     if classes is None:
-        return {"prediction": scores}
+        return {"log hazard ratio" if link == LOG_HAZARD else "prediction": scores}
     chosen = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     named = {"prediction": [classes[place] for place in chosen]}
     if links.PROBABILITIES not in links.GIVES[link]:

@@ -15,6 +15,7 @@ from fedloom import checksums, models
 from fedloom.data.dialects import Dialect
 from fedloom.data.frames import read_frame
 from fedloom.deploy import answers, onnx_graph, other_tools
+from fedloom.deploy.networks import LOG, title
 from fedloom.deploy.packing import PackedArray, Sizes, pack, unpack
 from fedloom.errors import DataError, ParameterError
 from fedloom.exchange import array_files, wire
@@ -39,11 +40,13 @@ class Deployed:
     arrays: Tree  # its weights
     features: tuple[int, ...]  # the shape of one row
     labels: tuple[str, ...]  # what the classes are called; none: a regression
-    link: str | None = None  # what scores say: "logit", "softmax", "sign", "identity"
+    link: str | None = None  # what scores say: "logit", "softmax", "sign", "identity", "log", ...
     preparation: Preparation | None = None  # how tables become rows, where they were tables
 
     def predict(self, x: Any) -> np.ndarray:
         """The scores of rows: one for each class; one alone for `logit`, `sign` and `identity`.
+
+        Of counts, whose scores are logarithms, the counts that are expected.
 
         Args:
             x: Rows of the shape `features`, stacked along a first axis.
@@ -54,7 +57,8 @@ class Deployed:
                 raise DataError(
                     f"predict: rows must have shape {self.features}; got {x.shape[1:]}. Reshape x."
                 )
-            return np.asarray(_apply(self.model, self.arrays, x))
+            scores = _apply(self.model, self.arrays, x)
+            return np.asarray(jnp.exp(scores) if self.link == LOG else scores)
 
     def predict_table(
         self, table: "str | Path | pl.DataFrame", *, keep: Sequence[str] = ()
@@ -67,7 +71,8 @@ class Deployed:
 
         Returns:
             The kept columns, a column `prediction` and, for classes, one column
-            `probability of CLASS` for each, or `score` where scores are no probabilities.
+            `probability of CLASS` for each, or `score` where scores are no probabilities. Of
+            survival, the one column `log hazard ratio`.
         """
         source, frame = read_rows(table, self.preparation)
         return self.predict_frame(source, frame, keep)
@@ -235,6 +240,6 @@ def _describe(model: Model) -> dict[str, Any]:
         if type(model) is kind:
             return {"kind": key, **dataclasses.asdict(model)}  # type: ignore[call-overload]
     raise ParameterError(
-        f"save: a network of your own cannot be named in a file; got {model!r}. "
+        f"save: a network of your own cannot be named in a file; got {title(model)}. "
         f"Keep its arrays yourself, or use one of {', '.join(models.REGISTRY)}."
     )

@@ -4,7 +4,10 @@ A number column is standardised before a model sees it, so `coefficient` is for 
 standard deviation, and `per unit` for a change by one unit of the column itself; a word is there or
 not, and both are the same. The intercept per unit is that of the columns as they are. Odds ratios
 are exp(coefficient): of the second class against the first or, of more classes, of each against the
-first.
+first. Of counts exp(coefficient) is a rate ratio, of survival a hazard ratio.
+
+Every word of a column has its coefficient, and none is the reference: two words are compared by the
+difference of their coefficients, or the ratio of their odds ratios.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fedloom.deploy.deployed import Deployed
-from fedloom.deploy.networks import LINEAR
+from fedloom.deploy.networks import LINEAR, LOG, LOG_HAZARD, LOGITS, title
 from fedloom.errors import DataError
 from fedloom.preparation import Preparation
 
@@ -22,6 +25,12 @@ if TYPE_CHECKING:
 
 INTERCEPT = "(intercept)"
 AT = "at "  # before a site's name: its own coefficient
+_RATIOS = {
+    **dict.fromkeys(("logit", "softmax", LOGITS), "odds ratio"),
+    LOG: "rate ratio",
+    LOG_HAZARD: "hazard ratio",
+}
+_ZERO = 1e-6  # of the largest coefficient: below, a sign is that of a rounding error
 
 
 def is_linear(model: Deployed) -> bool:
@@ -29,16 +38,20 @@ def is_linear(model: Deployed) -> bool:
     return model.model == LINEAR
 
 
-def coefficients(model: Deployed, sites: Mapping[str, Deployed] | None = None) -> "pl.DataFrame":
+def coefficients(
+    model: Deployed, sites: Mapping[str, Deployed | None] | None = None
+) -> "pl.DataFrame":
     """A row for each feature of a linear model, and the intercept.
 
     Args:
         model: The hub's model.
-        sites: Models of sites by name, whose coefficients and signs stand beside the hub's.
+        sites: Models of sites by name, whose coefficients and signs stand beside the hub's; None
+            for a site without one, which has empty cells.
 
     Returns:
         The columns `feature`, `class` (with more than two), `coefficient`, `per unit`,
-        `odds ratio` and `odds ratio per unit` (of a likelihood) and, with sites, how many have
+        `odds ratio` and `odds ratio per unit` (of a likelihood; `rate ratio` of counts,
+        `hazard ratio` of survival) and, with sites, how many have
         `positive` and `negative` coefficients, and each one's own, `at SITE`.
     """
     import polars as pl
@@ -46,32 +59,41 @@ def coefficients(model: Deployed, sites: Mapping[str, Deployed] | None = None) -
     return pl.DataFrame(rows(model, sites or {}), infer_schema_length=None)
 
 
-def rows(model: Deployed, sites: Mapping[str, Deployed]) -> list[dict[str, Any]]:
+def rows(model: Deployed, sites: Mapping[str, Deployed | None]) -> list[dict[str, Any]]:
     """The rows of `coefficients`, as plain values."""
     for name, one in {"the model": model, **sites}.items():
-        if not is_linear(one):
+        if one is not None and not is_linear(one):
             raise DataError(
-                f"{name} is a network with hidden layers or of your own, {one.model!r}, and has no "
-                f"coefficients of columns. Take a linear problem, such as logistic."
+                f"{name} is a network with hidden layers or of your own, {title(one.model)}, "
+                f"and has no coefficients of columns. Take a linear problem, such as logistic."
             )
     return list(_rows(model, sites))
 
 
-def _rows(model: Deployed, sites: Mapping[str, Deployed]) -> Iterator[dict[str, Any]]:
-    odds = model.link in ("logit", "softmax")
+def _rows(model: Deployed, sites: Mapping[str, Deployed | None]) -> Iterator[dict[str, Any]]:
+    ratio = _RATIOS.get(model.link or "")
     names = feature_names(model)
+    last = [] if model.link == LOG_HAZARD else [INTERCEPT]  # a baseline hazard has its place
     units = _units(model.preparation, len(names))
-    whole, own = _scores(model), {name: _scores(one) for name, one in sites.items()}
+    whole = _scores(model)
+    own = {name: None if one is None else _scores(one) for name, one in sites.items()}
     for k in range(whole.weights.shape[1]):
-        several = {"class": model.labels[k + 1]} if whole.weights.shape[1] > 1 and odds else {}
-        every = {name: one.of(k) for name, one in own.items()}
-        for j, (name, value) in enumerate(zip([*names, INTERCEPT], whole.of(k), strict=True)):
+        several = _which(model, k) if whole.weights.shape[1] > 1 else {}
+        every = {name: None if one is None else one.of(k) for name, one in own.items()}
+        for j, (name, value) in enumerate(zip([*names, *last], whole.of(k), strict=False)):
             yield {
                 "feature": name,
                 **several,
-                **_values(value, _per_unit(whole.of(k), units, j), odds),
-                **_signs({site: values[j] for site, values in every.items()}),
+                **_values(value, _per_unit(whole.of(k), units, j), ratio),
+                **_signs(every, j),
             }
+
+
+def _which(model: Deployed, k: int) -> dict[str, Any]:
+    """Which of several scores is meant."""
+    if model.link == LOGITS:
+        return {"label": k}
+    return {"class": model.labels[k + 1]} if model.link == "softmax" else {}
 
 
 class _Scores(NamedTuple):
@@ -115,24 +137,27 @@ def _per_unit(values: np.ndarray, units: _Units, place: int) -> float:
     return float(slopes[place] if place < len(slopes) else values[-1] - slopes @ units.mean)
 
 
-def _values(value: float, per_unit: float, odds: bool) -> dict[str, float]:
+def _values(value: float, per_unit: float, ratio: str | None) -> dict[str, float]:
     found = {"coefficient": float(value), "per unit": per_unit}
-    if not odds:
+    if ratio is None:
         return found
     with np.errstate(over="ignore"):
         ratios = np.exp([value, per_unit])
-    return found | {"odds ratio": float(ratios[0]), "odds ratio per unit": float(ratios[1])}
+    return found | {ratio: float(ratios[0]), f"{ratio} per unit": float(ratios[1])}
 
 
-def _signs(own: Mapping[str, float]) -> dict[str, Any]:
+def _signs(own: Mapping[str, np.ndarray | None], place: int) -> dict[str, Any]:
+    """How many sites have which sign; what is as good as zero at a site has none there."""
     if not own:
         return {}
-    counts = {
-        "positive": sum(value > 0 for value in own.values()),
-        "negative": sum(value < 0 for value in own.values()),
-    }
-    return {name: int(count) for name, count in counts.items()} | {
-        f"{AT}{site}": float(value) for site, value in own.items()
+    counted = [
+        np.sign(values[place])
+        for values in own.values()
+        if values is not None and abs(values[place]) > _ZERO * np.abs(values).max()
+    ]
+    return {"positive": counted.count(1), "negative": counted.count(-1)} | {
+        f"{AT}{site}": None if values is None else float(values[place])
+        for site, values in own.items()
     }
 
 

@@ -15,17 +15,38 @@ from fedloom.models.base import Model, Pair
 from fedloom.problems import (
     AUC,
     Adversarial,
+    Cox,
     LeastSquares,
     Logistic,
+    MultiLabel,
     Multinomial,
     Personal,
+    Poisson,
     Problem,
     Supervised,
 )
 from fedloom.types import Tree
 
 LINEAR = MLP(())
-_LINEAR = (Logistic, Multinomial, LeastSquares)  # and no class of one's own made from them
+# And no class of one's own made from them.
+_LINEAR = (Logistic, Multinomial, LeastSquares)
+_EITHER = (Adversarial, Cox, MultiLabel, Poisson)  # linear, or with a network
+
+# What scores say where they are not what the problem's metrics see; the others have `Problem.link`.
+LOG = "log"  # the logarithm of the count that is predicted
+LOG_HAZARD = "log hazard"  # the logarithm of a hazard, relative to the baseline
+LOGITS = "logits"  # the log-odds of each of several labels
+_LINKS: dict[type, str] = {Poisson: LOG, Cox: LOG_HAZARD, MultiLabel: LOGITS}
+
+
+def link_of(problem: Problem) -> str | None:
+    """What the scores of a problem's network say."""
+    return _LINKS.get(type(problem), problem.link)
+
+
+def title(model: Model) -> str:
+    """What messages call a network; one of functions has no text that could be read."""
+    return "a model of a problem's or of your own" if isinstance(model, Pair) else repr(model)
 
 
 def network_of(problem: Problem, arrays: Tree) -> tuple[Model, Tree]:
@@ -36,7 +57,7 @@ def network_of(problem: Problem, arrays: Tree) -> tuple[Model, Tree]:
         return problem.model, arrays
     if type(problem) is Supervised:
         return problem.model, arrays
-    if type(problem) is Adversarial:
+    if isinstance(problem, _EITHER) and type(problem) in _EITHER:
         return _linear(arrays) if problem.model is None else (problem.model, arrays)
     if type(problem) is AUC:
         threshold = np.asarray(arrays["bias"]).mean()

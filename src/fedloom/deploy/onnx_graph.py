@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedloom.deploy.networks import LOG, LOGITS
 from fedloom.deploy.other_tools import State
 from fedloom.hints import needs
 from fedloom.metrics import links
@@ -13,7 +14,7 @@ from fedloom.models import CNN, CNN1, CNN2, GRU, MLP, EmbeddingBag, ResNet
 from fedloom.models.base import Model
 
 _OPSET = 21  # the first with a norm over groups that scales each channel
-SCORES, PROBABILITIES = "scores", "probabilities"
+SCORES, PROBABILITIES, PREDICTIONS = "scores", "probabilities", "predictions"
 
 
 def drawn(
@@ -35,7 +36,15 @@ def drawn(
     graph.call(SCORES)
     places = features if isinstance(model, GRU) else ()  # of a text, each has its scores
     results = {SCORES: outputs}
-    if links.PROBABILITIES in links.GIVES[link]:
+    if link == LOG:
+        graph.add("Exp")
+        graph.call(PREDICTIONS)
+        results[PREDICTIONS] = outputs
+    elif link == LOGITS:
+        graph.add("Sigmoid")
+        graph.call(PROBABILITIES)
+        results[PROBABILITIES] = outputs
+    elif links.PROBABILITIES in links.GIVES.get(link, ()):
         graph.probabilities(str(link))
         results[PROBABILITIES] = max(outputs, 2)
     used = {name for node in graph.nodes for name in node.input}

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from fedloom.deploy.networks import title
 from fedloom.errors import ParameterError
 from fedloom.models import CNN, CNN1, CNN2, GRU, MLP, EmbeddingBag, ResNet
 from fedloom.models.base import Model
@@ -49,7 +50,7 @@ def state_dict(model: Model, arrays: Tree, features: tuple[int, ...]) -> State:
             state[f"gru.bias_{theirs}_l0"] = np.asarray(arrays[ours]["bias"])
         return state | _dense("dense", [arrays["output"]])
     raise ParameterError(
-        f"export: the network must be one of fedloom's own; got {model!r}. "
+        f"export: the network must be one of fedloom's own; got {title(model)}. "
         f"Export your own network with the tools of its library."
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.deploy.deployed import Deployed
-from fedloom.deploy.networks import network_of
+from fedloom.deploy.networks import link_of, network_of
 from fedloom.errors import DataError
 from fedloom.exchange import wire
 from fedloom.measuring.result import Result
@@ -90,7 +90,7 @@ def hub_model(
         network, arrays = network_of(problem, model)
         arrays = jax.tree.map(np.asarray, arrays)
     names = () if labels is None else tuple(map(str, labels))
-    return Deployed(network, arrays, tuple(features), names, problem.link, preparation)
+    return Deployed(network, arrays, tuple(features), names, link_of(problem), preparation)
 
 
 def _taken(

@@ -121,7 +121,8 @@ def settings_file(verb: str, rows: Rows, methods: Sequence[str], name: str) -> s
     if "partition" in rows.tables:
         about = ["who holds which rows; `fedloom list partitions`"]
         parts.append(_table("partition", rows.tables["partition"], about))
-    parts.append(_table("problem", problem, [samples_about(problem["kind"])]))
+    about = [samples_about(problem["kind"]), *_why(problem, methods)]
+    parts.append(_table("problem", problem, about))
     parts += [_method(key, several) for key in methods]
     parts.append(_table("run", run, ["how long, and on how many rows a gradient is taken"]))
     if verb != "run":
@@ -129,11 +130,25 @@ def settings_file(verb: str, rows: Rows, methods: Sequence[str], name: str) -> s
         said = "tables show the mean and the spread" if drawn else "here nothing is drawn"
         seeds = 3 if drawn else 1
         parts.append(f"# Every method runs once for each seed; {said}.\n[compare]\nseeds = {seeds}")
+        if verb == "compare" and drawn:
+            parts[-1] += f"\n# redivide = true  # {_REDIVIDE}"
     if verb == "sweep":
         field = next(f for f in ("lr", "step", "beta", "rho") if f in _fields(methods[0]))
         judged = "# Values to try, judged on held-out training rows; then the best is trained anew."
         parts.append(f"{judged}\n[sweep.over]\n{field} = [0.01, 0.1, 1.0]")
     return "\n\n".join(parts) + "\n"
+
+
+def _why(problem: dict[str, Any], methods: Sequence[str]) -> list[str]:
+    """Why methods that could do with less have this problem, which one of them needs."""
+    needing = [CATALOGUE[key].name for key in methods if entry(key).family == "personal"]
+    if problem["kind"] != "personal" or len(needing) == len(methods):
+        return []
+    return [
+        f"a network of each client's own is what {' and '.join(needing)} is for; that the "
+        "comparison is fair, all methods have this problem and this network",
+        'for linear models, whose coefficients can be read: model = { kind = "mlp", hidden = [] }',
+    ]
 
 
 def samples_about(kind: str) -> str:
@@ -178,6 +193,7 @@ def method_file(file: Path) -> str:
     return _METHOD.replace("MyMethod", class_name(file)).replace("my_method.py", file.name)
 
 
+_REDIVIDE = "its own test rows for each seed, so that the spread covers that chance too"
 _METHOD = '''"""MyMethod: say here what it does.
 
     hub         send the model w to a cohort S

@@ -1,5 +1,6 @@
 """Compare methods fairly: the same data, the same seeds, the same draws for every one."""
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,6 +11,7 @@ from fedloom.arguments import check_options, named
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, FedloomError, ParameterError
 from fedloom.experiments import rows_of_methods
+from fedloom.experiments.divisions import REDIVIDED, Divisions
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.running import with_optimum
@@ -21,7 +23,7 @@ from fedloom.pictures import curves, notebook
 from fedloom.pictures.picture import Picture
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.given import check_clients, check_methods, check_problem, check_seeds
+from fedloom.rounds.given import check_methods, check_problem, check_seeds
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.run import simulate
 
@@ -35,6 +37,7 @@ class Comparison(NamedTuple):
 
     results: dict[str, list[Result]]  # by the method's name, one for each seed
     metric: str  # what is compared
+    redivided: bool = False  # whether every seed has its own division into training and test rows
 
     @property
     def interrupted(self) -> bool:
@@ -86,7 +89,7 @@ class Comparison(NamedTuple):
 def compare(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
-    clients: Holders,
+    clients: Holders | Callable[[int], Holders],
     *,
     seeds: Sequence[int] = (0,),
     metric: str | None = None,
@@ -101,7 +104,10 @@ def compare(
     Args:
         algorithms: The methods, by the names they shall have in tables and pictures.
         problem: What is optimised.
-        clients: Who holds what.
+        clients: Who holds what; or a function that divides the data anew for each seed, such as
+            `lambda seed: fl.data.partition(dataset, "iid", clients=5, test_fraction=0.2,
+            seed=seed)`. Spreads then cover the chance in who was held out too, which is often
+            the larger one; with one division they cover that of training alone.
         seeds: Every method runs once for each of them.
         metric: What is compared, a column of the history; None: that of the first metric, over
             clients or over rows as the problem weighs them.
@@ -117,41 +123,56 @@ def compare(
     """
     check_methods("compare", algorithms)
     check_problem("compare", problem)
-    check_clients("compare", clients)
+    divisions = Divisions(clients)
     check_seeds("compare", seeds)
     check_options("compare", options, simulate)
     options = {"rounds": 100} | options
+
     # Methods with one dual for all and with separate ones solve other saddle problems.
-    known = {
-        dual: with_optimum(options, problem, clients, dual)
-        for dual in {algorithm.dual for algorithm in algorithms.values()}
-    }
+    @functools.cache
+    def known(dual: str, division: int | None) -> dict[str, Any]:
+        held = divisions.of(seeds[0] if division is None else division)
+        return with_optimum(options, problem, held, dual)
+
+    for dual in {algorithm.dual for algorithm in algorithms.values()}:
+        known(dual, divisions.key(seeds[0]))
     metrics = options.get("metrics")
     chosen = metric or directions.headline(metrics, problem) or "round"
     check_metric(chosen, metrics, problem)
-    comparison = Comparison({name: [] for name in algorithms}, chosen)
-    kept = {**(notes or {}), COMPARED: chosen}
-    for name, algorithm in algorithms.items():
-        for seed in seeds:
-            of_run = known[algorithm.dual] | {"seed": seed, "progress": watch(name, seed)}
-            try:
-                with tracked(name, seed) as track:
-                    of_run["on_evaluation"] = track
-                    if out is None:
-                        result = simulate(algorithm, problem, clients, **of_run)
-                    else:
-                        folder = RunFolder(place(Path(out), name, seed), kept)
-                        result = folder.go_on(algorithm, problem, clients, **of_run)
-            except DivergedError as error:
-                result = error.result
-            except FedloomError as error:
-                if len(algorithms) > 1:
-                    error.args = (f"method {name!r}: {error}",)
-                raise
-            comparison.results[name].append(result)
-            if comparison.interrupted:
-                return comparison
+    comparison = Comparison({name: [] for name in algorithms}, chosen, divisions.redivided)
+    kept = {**(notes or {}), COMPARED: chosen, REDIVIDED: divisions.redivided}
+    for name, seed in _order(algorithms, seeds, divisions.redivided):
+        algorithm = algorithms[name]
+        try:
+            held = divisions.of(seed)
+            of_run = known(algorithm.dual, divisions.key(seed))
+            of_run = of_run | {"seed": seed, "progress": watch(name, seed)}
+            with tracked(name, seed) as track:
+                of_run["on_evaluation"] = track
+                if out is None:
+                    result = simulate(algorithm, problem, held, **of_run)
+                else:
+                    folder = RunFolder(place(Path(out), name, seed), kept)
+                    result = folder.go_on(algorithm, problem, held, **of_run)
+        except DivergedError as error:
+            result = error.result
+        except FedloomError as error:
+            if len(algorithms) > 1:
+                error.args = (f"method {name!r}: {error}",)
+            raise
+        comparison.results[name].append(result)
+        if comparison.interrupted:
+            return comparison
     return comparison
+
+
+def _order(
+    names: Iterable[str], seeds: Sequence[int], redivided: bool
+) -> Iterable[tuple[str, int]]:
+    """Method by method; seed by seed where each has its own rows, which are then loaded once."""
+    if redivided:
+        return ((name, seed) for seed in seeds for name in names)
+    return ((name, seed) for name in names for seed in seeds)
 
 
 def place(out: Path, name: str, seed: int) -> Path:

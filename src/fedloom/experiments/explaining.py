@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fedloom.algorithms.wrappers.base import innermost
 from fedloom.data.clients import Clients
 from fedloom.deploy import coefficients, hub_model, take, take_all
@@ -37,7 +39,8 @@ def coefficients_of(
         model: A result, the folder of a run, or the file of a model.
         site: The site whose own model is meant; None: the hub's, with those of sites beside it
             where the method makes some.
-        local: Whether to put beside them a model of each site's rows alone.
+        local: Whether to put beside them a model of each site's rows alone; a site whose
+            training rows are all of one class has none, and empty cells.
     """
     import polars as pl
 
@@ -61,11 +64,11 @@ def noted(
     hub = take(algorithm, problem, clients, result)
     if not is_linear(hub):
         return []
-    sites: dict[str, Deployed] = {}
+    sites: dict[str, Deployed | None] = {}
     if makes_own(algorithm):
         own = take_all(algorithm, problem, clients, result)
         sites = dict(zip(clients.names, own, strict=True))
-    return rows(hub, sites) if all(map(is_linear, sites.values())) else []
+    return rows(hub, sites) if all(map(is_linear, filter(None, sites.values()))) else []
 
 
 def of_the_hub(result: Result) -> list[dict[str, Any]]:
@@ -81,11 +84,14 @@ def makes_own(algorithm: Algorithm) -> bool:
     return type(innermost(algorithm)).deployed is not Algorithm.deployed
 
 
-def _fitted_alone(problem: Problem, clients: Clients) -> dict[str, Deployed]:
-    """The solution of the problem on each site's rows alone."""
-    fits = {}
+def _fitted_alone(problem: Problem, clients: Clients) -> dict[str, Deployed | None]:
+    """The solution of the problem on each site's rows alone; None where they have one class."""
+    fits: dict[str, Deployed | None] = {}
     for i, name in enumerate(clients.names):
         own = clients.of(i)
+        if clients.classes and len(np.unique(own.y)) < 2:
+            fits[name] = None
+            continue
         alone = Clients(own, clients.sizes[i : i + 1], (name,), clients.labels)
         try:
             found = reference(problem, alone, tolerance=_CLOSE)

@@ -26,6 +26,7 @@ from fedloom.checksums import write_json
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, SettingsError
+from fedloom.experiments.divisions import REDIVIDED
 from fedloom.experiments.explaining import NOTED, coefficients_of, noted
 from fedloom.files import write_file, write_text
 from fedloom.measuring import checkpoint
@@ -38,6 +39,7 @@ from fedloom.simulator.run import simulate
 SWEEP = "sweep.json"  # what a sweep leaves of its trials
 _PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
 _SAME = ("algorithm", "problem", "clients", "batch_size", "seed", "precision", "deterministic")
+_NOTED = (REDIVIDED,)  # notes by which it is told whether a run is the same
 
 
 class RunFolder(NamedTuple):
@@ -96,7 +98,8 @@ class RunFolder(NamedTuple):
 
     def keep(self, result: Result) -> None:
         """Replace the checkpoint."""
-        checkpoint.write(self._checkpoint, result)
+        about = result.about | {name: self.notes[name] for name in _NOTED if name in self.notes}
+        checkpoint.write(self._checkpoint, dataclasses.replace(result, about=about))
 
     def finish(self, result: Result) -> None:
         """Write the result; only then is the checkpoint no longer needed."""
@@ -120,6 +123,7 @@ class RunFolder(NamedTuple):
     ) -> None:
         now = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
         now |= {name: options[name] for name in _SAME if name in options}
+        now |= {name: self.notes[name] for name in _NOTED if name in self.notes}
         for name, value in now.items():
             if before.about.get(name, value) != value:
                 raise SettingsError(

@@ -69,6 +69,12 @@ class CompareSettings:
     """How methods are compared."""
 
     seeds: int = param(at_least(1), "number of seeds, from the run's own on", default=1)
+    redivide: bool = param(
+        flag,
+        "whether every seed also draws its own division into training and test rows, so that "
+        "spreads cover the chance in both; else all share one, and they cover training alone",
+        default=False,
+    )
     metric: str | None = param(
         anything,
         "column of the history that is compared, shown first, drawn, and tuned by a sweep; none: "

@@ -119,6 +119,22 @@ class Settings(NamedTuple):
         scheme = building.scheme(dividing, self.place / "partition")
         return data.partition(dataset, scheme, **options)
 
+    def clients_of(self, seed: int) -> Holders:
+        """The clients of a run with a seed: where each has its own division, divided by it."""
+        return self._redivided(seed).clients() if self.compare.redivide else self.clients()
+
+    def _redivided(self, seed: int) -> "Settings":
+        loading = self.tables["data"]
+        files = "sites" in loading or "parties" in loading
+        if files and not loading.get("test_fraction"):
+            raise (self.place / "compare" / "redivide").error(
+                "draws test rows anew for every seed, and there is no share of rows to draw. Add "
+                "test_fraction = 0.2 to [data]."
+            )
+        table = "data" if files or loading.get("name") == _MADE else "partition"
+        changed = {**self.tables.get(table, {}), "seed": seed}
+        return self._replace(tables=self.tables | {table: changed})
+
     def _files(self, kind: type) -> Any:
         if "partition" in self.tables:
             raise (self.place / "partition").error(

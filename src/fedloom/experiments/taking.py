@@ -74,7 +74,7 @@ def problem_of(result: Result, where: str) -> Problem:
 
 def clients_of(result: Result, where: str) -> Clients:
     """The data of a run, read and divided anew as its settings say."""
-    clients: Any = _settings(result, where).clients()
+    clients: Any = _settings(result, where).clients_of(result.about["seed"])
     names = tuple(result.client_names)
     if tuple(clients.names) != names:
         raise DataError(

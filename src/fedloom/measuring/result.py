@@ -153,9 +153,16 @@ def load(path: str | Path) -> Result:
     try:
         about = checksums.read_json(file)
     except MissingDataError:
+        inside = next(iter(sorted(folder.glob(f"*/*/{_ABOUT}"))), None)
         raise DataError(
-            f"{folder} holds no saved result: {_ABOUT} is missing. Give the folder of a "
-            f"finished run; `fedloom run --resume` ends one that was interrupted."
+            f"{folder} holds no saved result: {_ABOUT} is missing. "
+            + (
+                "Give the folder of a finished run; `fedloom run --resume` ends one that was "
+                "interrupted."
+                if inside is None
+                else f"It holds several runs, one for each method and seed: give one of them, "
+                f"such as {inside.parent}."
+            )
         ) from None
     if about.pop("format", None) != _FORMAT:
         raise DataError(

@@ -27,6 +27,7 @@ def _panel(name: str, rows: list[Row]) -> dict[str, Any]:
     features = [row for row in rows if row["feature"] != INTERCEPT]
     largest = sorted(features, key=lambda row: -abs(row["coefficient"]))[:_MOST]
     sites = [key for key in rows[0] if key.startswith(AT)]
+    ratio = next((key for key in rows[0] if key.endswith(" ratio")), None)
     # The smallest first: a picture puts the last on top.
     shown = sorted(largest, key=lambda row: row["coefficient"])
     return {
@@ -34,7 +35,8 @@ def _panel(name: str, rows: list[Row]) -> dict[str, Any]:
         "of": len(features),
         "features": [_title(row) for row in shown],
         "y": [_six(row["coefficient"]) for row in shown],
-        "odds": [_six(row["odds ratio"]) for row in shown] if "odds ratio" in rows[0] else None,
+        "ratio": ratio,
+        "ratios": [_six(row[ratio]) for row in shown] if ratio else None,
         "sites": [
             {"name": site.removeprefix(AT), "y": [_six(row[site]) for row in shown]}
             for site in sites[:_MOST_SITES]
@@ -50,8 +52,8 @@ def _title(row: Row) -> str:
     return f"{row['feature']}, {row['class']}" if "class" in row else row["feature"]
 
 
-def _six(value: float) -> float:
-    return float(f"{value:.6g}")
+def _six(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")
 
 
 def _text(value: Any) -> str:

@@ -182,7 +182,7 @@
   function coefficients(data, choice) {
     const panel = data.panels[Number(choice.method)], rows = panel.features.map((_, row) => row);
     const name = (text) => safe(text.length > 32 ? `${text.slice(0, 31)}…` : text);
-    const texts = panel.features.map((text, i) => safe(text) + (panel.odds ? `<br>odds ratio ${short(panel.odds[i])}` : ""));
+    const texts = panel.features.map((text, i) => safe(text) + (panel.ratio ? `<br>${panel.ratio} ${short(panel.ratios[i])}` : ""));
     const mark = (own) => ({ mode: "markers", y: rows, text: texts, hovertemplate: "%{text}<br>%{x:.4g}<extra>%{fullData.name}</extra>", ...own });
     const sites = panel.sites.map((site, i) => mark({
       x: site.y, name: safe(site.name), marker: { color: colour(i + 1), symbol: SYMBOLS[(i + 1) % SYMBOLS.length], size: 7, opacity: 0.7 },

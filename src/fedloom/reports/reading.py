@@ -9,6 +9,7 @@ from fedloom.checksums import read_json
 from fedloom.errors import DataError
 from fedloom.experiments import settings
 from fedloom.experiments.comparing import COMPARED
+from fedloom.experiments.divisions import REDIVIDED
 from fedloom.experiments.folder import SWEEP
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.measuring.result import Result, load
@@ -52,6 +53,11 @@ class Study(NamedTuple):
         return [run for runs in self.methods.values() for run in runs]
 
     @property
+    def redivided(self) -> bool:
+        """Whether every seed has its own division into training and test rows."""
+        return any(run.about.get(REDIVIDED) for run in self.runs)
+
+    @property
     def columns(self) -> list[str]:
         """The columns of the histories, in their order."""
         return list(dict.fromkeys(name for run in self.runs for name in run.rows[-1]))
@@ -90,7 +96,12 @@ def _runs(root: Path) -> Iterator[Run]:
 
 
 def _question(result: Result) -> tuple[Any, ...]:
-    """What results must share to be compared: the problem and who holds what."""
+    """What results must share to be compared: the problem and who holds what.
+
+    Where every seed divides rows anew, who the clients are has to do.
+    """
+    if result.about.get(REDIVIDED):
+        return result.about["problem"], tuple(result.client_names), REDIVIDED
     rows = tuple(tuple(column) for name, column in result.holdings.items() if name != "client")
     return result.about["problem"], tuple(result.client_names), rows
 

@@ -13,6 +13,7 @@ from fedloom.directions import base
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
 from fedloom.reports.coefficients import coefficients
+from fedloom.reports.origins import why_none
 from fedloom.reports.reading import Study
 from fedloom.reports.trials import trials
 
@@ -103,6 +104,12 @@ def _clients(study: Study) -> Data | None:
     return {
         "clients": list(first.client_names),
         "seeds": max(len(runs) for runs in study.methods.values()),
+        "rows": {
+            title: [int(count) for count in first.holdings[name]]
+            for name, title in (("rows", "Training rows"), ("test rows", "Test rows"))
+            if name in first.holdings
+        },
+        "why_none": why_none(study),
         "metrics": [{"name": name, "label": labels.label(name)} for name in names],
         "series": [
             {"name": method}
@@ -157,7 +164,9 @@ def _support(study: Study) -> Data | None:
         return None
     methods = []
     for name, runs in study.methods.items():
-        kept = np.array([np.concatenate(_flat(run.model)) != 0 for run in runs])
+        found = [np.concatenate(_flat(run.model)) != 0 for run in runs]
+        # Where every seed has its own training rows, one may know a word that another does not.
+        kept = np.array([entries for entries in found if len(entries) == len(found[0])])
         bins = np.array_split(kept.mean(0), min(_MOST_BINS, kept.shape[1]))
         methods.append(
             {
@@ -248,7 +257,9 @@ SECTIONS = (
         "coefficients",
         "Coefficients",
         "What each column adds to the score of a row: numbers for a change by one standard "
-        "deviation, words where they stand. An odds ratio is exp(coefficient).",
+        "deviation, words where they stand. An odds ratio, of counts a rate ratio, of survival a "
+        "hazard ratio, is exp(coefficient). Every word has its own, and none is the reference: "
+        "two words are compared by the ratio of their odds ratios. There are no standard errors.",
         coefficients,
     ),
     Section(

@@ -2,15 +2,17 @@
 
 import statistics
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedloom.directions import ROWS, base
 from fedloom.experiments import over_seeds, paper_tables, rows_of_methods
+from fedloom.experiments.divisions import divisions_text
 from fedloom.experiments.rows_of_methods import values_of
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
+from fedloom.reports import origins
 from fedloom.reports.reading import Study
 
 _OF = {"": "", "all rows": " over all rows"}  # what a label says after its comma, in a sentence
@@ -35,6 +37,8 @@ class Summary(NamedTuple):
     seeds: str  # how many each method has
     interval: str  # the level of confidence intervals; empty where there are none
     differences: list[dict[str, str]]  # from one method, seed by seed: a row for each other
+    origin: str  # on which rows figures are, and where they were computed
+    prepared: dict[str, Any] | None  # the columns of the tables of sites
 
     @property
     def spread(self) -> bool:
@@ -65,6 +69,8 @@ def summarise(study: Study) -> Summary:
         " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1]))),
         "" if level is None else f"{100 * level:.4g}%",
         _differences(study),
+        origins.said(study),
+        origins.columns(study),
     )
 
 
@@ -135,9 +141,11 @@ def _sentence(study: Study, values: dict[str, list[list[float]]], best: dict[str
     names, runs = list(study.methods), study.runs
     seeds = max(len(entry) for entry in study.methods.values())
     rounds = max(int(run.final["round"]) for run in runs)
+    of_rows = f", {divisions_text(study.redivided)}" if seeds > 1 else ""
+    holders = _count(len(runs[0].client_names), origins.noun(study))
     text = (
-        f"{_count(len(names), 'method')} on {_count(len(runs[0].client_names), 'client')}, "
-        f"{_count(rounds, 'round')}, {_count(seeds, 'seed')}."
+        f"{_count(len(names), 'method')} on {holders}, "
+        f"{_count(rounds, 'round')}, {_count(seeds, 'seed')}{of_rows}."
     )
     main, *others = values
     worst = [column for column in others if column.endswith("_worst")][:1]

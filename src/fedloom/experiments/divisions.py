@@ -1,0 +1,50 @@
+"""Which rows train and which test, seed by seed: one division for all seeds, or one for each.
+
+Where all seeds share a division, what differs between them is the randomness of training alone;
+where each has its own, the chance in who was held out is in their spread too.
+"""
+
+from collections.abc import Callable
+
+from fedloom.data.parties import Holders
+from fedloom.errors import DataError
+from fedloom.rounds.given import check_clients
+
+REDIVIDED = (
+    "redivided"  # in `about` of a result that is kept: whether its seed has its own division
+)
+
+
+class Divisions:
+    """The clients of each seed."""
+
+    def __init__(self, clients: Holders | Callable[[int], Holders]):
+        self.redivided = callable(clients)
+        self._make = clients if callable(clients) else lambda seed: clients
+        self._last: tuple[int, Holders] | None = None  # one is held at a time: data may be large
+        self._names: tuple[str, ...] | None = None
+        if not callable(clients):
+            check_clients("compare", clients)
+
+    def of(self, seed: int) -> Holders:
+        """The clients of a seed; all seeds have the same ones by name."""
+        if self._last is None or self._last[0] != seed:
+            made = self._make(seed)
+            check_clients("compare: what clients(seed) returns", made)
+            names = tuple(made.names)
+            if self._names not in (None, names):
+                raise DataError(
+                    f"compare: every seed must have the same clients; seed {seed} has "
+                    f"{len(names)}, others than the first. Divide so that their names stay."
+                )
+            self._names, self._last = names, (seed, made)
+        return self._last[1]
+
+    def key(self, seed: int) -> int | None:
+        """What seeds with the same division share."""
+        return seed if self.redivided else None
+
+
+def divisions_text(redivided: bool) -> str:
+    """What the seeds of a comparison have of divisions, behind their number."""
+    return "each with its own division" if redivided else "one division"
