@@ -65,7 +65,7 @@ def _visit(stop: Stop, folder: Path) -> Comparison:
 
 def _show(stop: Stop, comparison: Comparison) -> None:
     rows = comparison.table(metrics=stop.columns)
-    title = over_seeds_text(len(stop.seeds))
+    title = over_seeds_text(len(stop.seeds), callable(stop.clients))
     methods_table.show(rows, Asked(stop.columns), comparison.results, "table", title=title)
     if stop.by_client is not None:
         _show_clients(stop, comparison, stop.by_client)
