@@ -69,7 +69,7 @@ def test_a_method_that_is_not_allowed_is_refused_by_the_sites(made, tmp_path):
 
 def test_a_role_without_the_right_may_not_submit(made, tmp_path):
     chosen = settings(federation={"sites": list(NAMES)})
-    with pytest.raises(FederationError, match="not authorized"):
+    with pytest.raises(FederationError, match="role may not do that"):
         submission.follow(member(made), chosen, tmp_path / "result")
 
 
