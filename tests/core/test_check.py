@@ -93,7 +93,7 @@ class HasAKeyOfItsOwn(Right):
     def round(self, hub, fed, key, /):
         replies = yield ask(self.train, hub.model, to=everyone(fed.n))
         noise = jax.random.normal(jax.random.key(3), hub.model.shape)
-        return Hub(hub.model + self.lr * replies.mean() + 0.1 * noise), ()
+        return Hub(hub.model + self.lr * (1 + 0.1 * noise) * replies.mean()), ()
 
     def train(self, client, model, f, key, /):
         return client, -f.full_grad(model)
@@ -110,7 +110,7 @@ class PeeksAtOtherRows(Right):
         return Hub(hub.model + self.lr * replies.mean()), ()
 
     def train(self, client, model, f, key, /):
-        return client, f.share.rows.x.sum(0)
+        return client, f.held.rows.x.sum(0)
 
 
 @algorithm
@@ -133,7 +133,7 @@ class NamesCollide(Right):
 
     def round(self, hub, fed, key, /):
         replies = yield ask(self.train, hub["w"], to=everyone(fed.n))
-        step = replies.mean() + 0.1 * (hub["mean/x"] - hub["mean"]["x"])
+        step = replies.mean() * (1 + hub["mean/x"] - hub["mean"]["x"])
         return hub | {"w": hub["w"] + self.lr * step, "mean/x": hub["mean/x"] / 2}, ()
 
     def model(self, hub, fed, /):

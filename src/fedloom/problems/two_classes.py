@@ -21,6 +21,11 @@ def check_two_classes(owner: str, clients: Any, others: str) -> None:
         listed.append(f"{str(label)!r} ({_some(where, len(clients))})")
     more = clients.classes - len(listed)
     listed += [f"{more} more"] if more > 0 else []
+    if clients.classes == 1:
+        raise DataError(
+            f"{owner} needs rows of both classes; all are of class {listed[0]}. Add rows of the "
+            f"other one."
+        )
     raise DataError(
         f"{owner} needs labels of 2 classes; the data have {clients.classes}: {', '.join(listed)}. "
         f"Write classes that are the same alike. {others}"
