@@ -11,6 +11,8 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fedloom.errors import DataError
+
 _ALONE, _SHARED = 0o600, 0o644
 _FOLDER_ALONE, _FOLDER_SHARED = 0o700, 0o755
 
@@ -27,6 +29,15 @@ def write_file(path: Path, write: Callable[[Path], None], *, shared: bool = Fals
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def free(path: Path) -> Path:
+    """A path that a user has named for something new; what is there is not overwritten."""
+    if path.exists():
+        raise DataError(
+            f"{path} is there already, and is not overwritten. Name another file, or remove it."
+        )
+    return path
 
 
 def write_text(path: Path, text: str, *, shared: bool = False) -> None:

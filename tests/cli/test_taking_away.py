@@ -84,12 +84,15 @@ def test_predict_keeps_columns_and_counts_what_is_unlike_training(here, capsys):
     assert len(told) == 2 and "pilot" not in str([str(one.message) for one in told])
 
 
-def test_predict_overwrites_nothing_and_needs_rows(here, tmp_path, capsys):
+def test_nothing_is_overwritten_and_predict_needs_rows(here, tmp_path, capsys):
     before = (here / "new.csv").read_bytes()
-    for out, said in (("new.csv", "new.csv is there already, and is DATA"), ("s.csv", "already")):
+    for out, said in (("new.csv", "new.csv is there already"), ("s.csv", "already")):
         (here / "s.csv").write_text("mine")
         assert main(["predict", "kept", "new.csv", "--out", out]) == 2
         assert said in capsys.readouterr().err
+    for verb in (["coefficients", "kept"], ["export", "kept", "--to", "safetensors"]):
+        assert main([*verb, "--out", "s.csv"]) == 2
+        assert "s.csv is there already" in capsys.readouterr().err
     assert (here / "new.csv").read_bytes() == before and (here / "s.csv").read_text() == "mine"
     none = tmp_path / "none.csv"
     none.write_text("id,age,job\n")
@@ -176,11 +179,11 @@ def test_models_of_single_sites_show_where_signs_differ(here, capsys):
     south = pl.read_csv("sites/south.csv")
     south.with_columns(sick=pl.lit("no")).write_csv("sites/south.csv")
     try:
-        assert main(["coefficients", "kept", "--local", "--out", "local.csv"]) == 0
+        assert main(["coefficients", "kept", "--local", "--out", "other.csv"]) == 0
     finally:
         south.write_csv("sites/south.csv")
     assert "rows of south are of one class only" in capsys.readouterr().err
-    assert pl.read_csv("local.csv")["at south"].null_count() == 4
+    assert pl.read_csv("other.csv")["at south"].null_count() == 4
 
 
 def test_the_report_shows_coefficients(here):

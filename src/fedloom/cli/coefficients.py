@@ -8,7 +8,7 @@ from fedloom.cli.output import show_table
 from fedloom.deploy.linear import AT
 from fedloom.errors import DataError
 from fedloom.experiments.explaining import coefficients_of
-from fedloom.files import write_file
+from fedloom.files import free, write_file
 
 _SHOWN = 40  # rows; a file has all
 
@@ -30,6 +30,8 @@ def _handle(arguments: argparse.Namespace) -> int:
     out: Path | None = arguments.out
     if out is not None and out.suffix != ".csv":
         raise DataError(f"{out}: --out must end in .csv. Change the suffix.")
+    if out is not None:
+        free(out)
     table = coefficients_of(arguments.run, site=arguments.site, local=arguments.local)
     for name in table.columns:
         if name.startswith(AT) and table[name].null_count() == table.height:

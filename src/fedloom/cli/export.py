@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fedloom.deploy.deployed import Deployed
 from fedloom.experiments.taking import taken
+from fedloom.files import free
 
 FORMATS = {
     "safetensors": (".safetensors", Deployed.save),
@@ -30,6 +31,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _handle(arguments: argparse.Namespace) -> int:
     suffix, write = FORMATS[arguments.to]
+    if arguments.out is not None:
+        free(arguments.out)
     model = taken(arguments.run, site=arguments.site)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
     out: Path = arguments.out or folder / f"exported{_part(arguments.site)}{suffix}"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.algorithms.catalogue import entry
-from fedloom.errors import ParameterError, SettingsError
+from fedloom.errors import ParameterError
 from fedloom.experiments import beginnings, toml
 from fedloom.experiments.beginnings import COMPARED, Rows
-from fedloom.files import write_text
+from fedloom.files import free, write_text
 from fedloom.hints import closest
 
 _KINDS = ("run", "compare", "sweep", "method", "federation")
@@ -100,7 +100,7 @@ def _handle(arguments: argparse.Namespace) -> int:
 
 def _settings(arguments: argparse.Namespace) -> None:
     verb = arguments.kind
-    path = _free(arguments.file or Path(f"{verb}.toml"))
+    path = free(arguments.file or Path(f"{verb}.toml"))
     source = _source(arguments)
     methods = _methods(arguments, verb)
     family = entry(methods[-1]).family
@@ -157,7 +157,7 @@ def _method(arguments: argparse.Namespace) -> None:
     path = arguments.file or Path(_ask("which file", "my_method.py"))
     if path.suffix != ".py" or not path.stem.replace("-", "_").isidentifier():
         raise ParameterError(f"new: a method is a file like my_method.py; got {path}. Rename it.")
-    write_text(_free(path), beginnings.method_file(path), shared=True)
+    write_text(free(path), beginnings.method_file(path), shared=True)
     print(f"wrote {path}; `fedloom check {path}:{beginnings.class_name(path)}` tries it")
 
 
@@ -175,16 +175,9 @@ def _federation(arguments: argparse.Namespace) -> None:
         "least": min(3, len(names)),
     }
     for name, text in (("project.toml", _PROJECT), ("run.toml", _SUBMITTED)):
-        write_text(_free(folder / name), text.format(**values), shared=True)
+        write_text(free(folder / name), text.format(**values), shared=True)
     print(f"wrote {folder}/project.toml and run.toml; edit them, then")
     print(f"    fedloom provision {folder}/project.toml --out {folder}/kits")
-
-
-def _free(path: Path) -> Path:
-    if path.exists():
-        raise SettingsError(f"{path} is there already, and is not overwritten. Name another file.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def _ask(question: str, default: str | None, known: Sequence[str] = ()) -> str:

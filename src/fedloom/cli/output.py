@@ -28,7 +28,7 @@ def show_table(
     rows = list(rows)
     names = columns or tuple(rows[0]) if rows else columns
     # A pipe or a file has no width of its own; a table there should not be folded. Without markup:
-    # what stands in brackets is a value, as in 'fedloom[plot]', and no colour.
+    # what stands in brackets is a value, as in 'fedloom[export]', and no colour.
     console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False)
     for number, part in enumerate(_parts(rows, names, console.width)):
         table = Table(title=None if number else title, title_justify="left", header_style="bold")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedloom.errors import DataError
 from fedloom.experiments.predicting import predicted
-from fedloom.files import write_file
+from fedloom.files import free, write_file
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +33,8 @@ def _handle(arguments: argparse.Namespace) -> int:
     out: Path | None = arguments.out
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise DataError(f"{out}: --out must end in .csv or .parquet. Change the suffix.")
-    if out is not None and out.exists():
-        same = ", and is DATA itself" if _is(out, arguments.data) else ""
-        raise DataError(
-            f"{out} is there already{same}, and is not overwritten. Name another file with --out, "
-            f"or remove it first."
-        )
+    if out is not None:
+        free(out)
     table, remarks = predicted(
         arguments.model, arguments.data, site=arguments.site, keep=arguments.keep
     )
@@ -51,7 +47,3 @@ def _handle(arguments: argparse.Namespace) -> int:
     write_file(out, write, shared=True)
     print(f"{table.height} predictions in {out}")
     return 0
-
-
-def _is(out: Path, data: Path) -> bool:
-    return data.exists() and out.samefile(data)
