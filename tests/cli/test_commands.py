@@ -300,6 +300,15 @@ def test_demo_tours_all_families_and_ends_with_a_page(tmp_path, capsys):
         for folder in (tmp_path / "hospitals" / name,)
     }
     assert (losses["QuPeD"] < losses["each alone"]).all()  # every hospital gains
+    slow, quick = (
+        [fl.load(place).history for place in sorted((tmp_path / "averaging" / name).iterdir())]
+        for name in ("FedAvg", "SCAFFOLD")
+    )
+    for late, early in zip(slow, quick, strict=True):  # further in a third of the rounds
+        late, early = late.filter(round=60).row(0, named=True), early.filter(round=20)
+        early = early.row(0, named=True)
+        assert early["objective"] < late["objective"]
+        assert early["accuracy_worst"] > late["accuracy_worst"]
     for method in ("SCAFFOLD", "DecoupledProx", "FFMDR", "DRFA", "QuPeD, 2 bits", "EGVFL"):
         assert method in printed
     for stop in stops:

@@ -271,6 +271,14 @@
     return group;
   }
 
+  const bytesOf = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
+
+  function blobOf(url) {  // by hand: the page may fetch nothing, its own data included
+    const comma = url.indexOf(","), head = url.slice(0, comma), body = url.slice(comma + 1);
+    const content = head.endsWith(";base64") ? bytesOf(body) : decodeURIComponent(body);
+    return new Blob([content], { type: head.slice("data:".length).split(";")[0] });
+  }
+
   function picture(figure, data) {
     const kind = KINDS[figure.dataset.kind];
     const plot = figure.querySelector(".plot"), controls = figure.querySelector(".controls");
@@ -287,12 +295,15 @@
     for (const button of figure.querySelectorAll("[data-format]")) {
       button.addEventListener("click", async () => {
         const format = button.dataset.format;
-        const url = await Plotly.toImage(plot, { format, width: 960, height: Math.max(360, plot.offsetHeight), scale: 2 });
+        const size = { width: 960, height: Math.max(360, plot.offsetHeight), scale: 2 };
+        const image = blobOf(await Plotly.toImage(plot, { format, ...size }));
         const link = document.createElement("a");
         const words = [figure.dataset.name, choice.metric].filter(Boolean).join(" ");
         link.download = `${words.toLowerCase().replace(/[^a-z0-9]+/g, "-")}.${format}`;
-        link.href = url;
+        link.href = URL.createObjectURL(image);
+        figure.append(link);  // some browsers follow no link that is not on the page
         link.click();
+        link.remove();
       });
     }
     return draw;
@@ -301,8 +312,8 @@
   // ---- the page
 
   async function loadPlotly() {
-    const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (c) => c.charCodeAt(0));
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const packed = document.getElementById("plotly").textContent;
+    const stream = new Blob([bytesOf(packed)]).stream().pipeThrough(new DecompressionStream("gzip"));
     const source = new Blob([await new Response(stream).arrayBuffer()], { type: "text/javascript" });
     const script = document.createElement("script");
     script.src = URL.createObjectURL(source);
