@@ -37,7 +37,9 @@ if _VERSION in _FLAGS:
 gc.set_threshold(100_000, 20, 50)
 # A job in the background of a shell ignores Ctrl-C, and tests of Ctrl-C would with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-_MUCH_MEMORY = 950_000_000  # bytes; a test may add most of another GB, and a worker has 2 GB
+_MUCH_MEMORY = 950_000_000  # bytes; a test may add half of another GB, and a worker has 2 GB
+_GROWTH = 250_000_000
+_held = 0  # by this worker, after it last let go of its programs
 _SMALL = {"laws": 1, "core": 2, "data": 3}  # folders with groups of a few seconds each
 # Modules in which every method is explained: what one of them has traced, the others find.
 _EXPLAINED = ("tests/test_docs.py", "tests/cli/test_commands.py", "tests/cli/test_minimax.py")
@@ -79,14 +81,20 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_runtest_logfinish(nodeid, location):
-    """Let go of compiled programs, a few MB each, before there are too many of them."""
-    if psutil.Process().memory_info().rss > _MUCH_MEMORY:
+    """Let go of compiled programs, a few MB each, before there are too many of them.
+
+    What a worker holds besides grows too, so that what counts is what came since the last time:
+    who lets go after every test compiles every program again.
+    """
+    global _held
+    if psutil.Process().memory_info().rss > max(_MUCH_MEMORY, _held + _GROWTH):
         jax.clear_caches()
         gc.collect()
         # What was freed lies between what was not, and goes back to the system by this call only.
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+        _held = psutil.Process().memory_info().rss
 
 
 def pytest_configure(config):

@@ -4,14 +4,16 @@ Hub and site each derive it from the settings alone, by abstract evaluation, so 
 knows what may come from the other before a byte has travelled.
 """
 
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Replies, Round, relay
+from fedloom.pytrees import pytree, static
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Tree
@@ -20,15 +22,16 @@ STAGES = ("opening", "round")
 _PLAN = Plan(None, None)
 
 
-class Expected(NamedTuple):
+@pytree
+class Expected:
     """One exchange: what goes down to a client and what comes up, as shapes and dtypes."""
 
-    method: str
-    clients: int  # slots of the cohort
-    occasion: str  # when it takes place, if not in every round
     message: Tree
     reply: Tree
-    uniform: bool  # whether every cohort of this size was equally likely
+    method: str = static()
+    clients: int = static()  # slots of the cohort
+    occasion: str = static()  # when it takes place, if not in every round
+    uniform: bool = static()  # whether every cohort of this size was equally likely
 
 
 Expectations = dict[str, tuple[Expected, ...]]  # by stage
@@ -43,40 +46,31 @@ def exchanges(
     algorithm: Algorithm, federation: Federation, stage: str = "round"
 ) -> tuple[Expected, ...]:
     """The exchanges of one stage."""
+    return _played.eval_shape(algorithm, federation, stage=stage)
+
+
+@functools.partial(jax.jit, static_argnames="stage")  # never run: who asks again finds its trace
+def _played(algorithm: Algorithm, federation: Federation, stage: str) -> tuple[Expected, ...]:
     heard: list[Expected] = []
+    asked: list[Ask] = []
 
-    def spied(steps: Round) -> Round:
-        asked: list[Ask] = []
+    def outgoing(request: Ask) -> Ask:
+        asked.append(request)
+        return request
 
-        def outgoing(request: Ask) -> Ask:
-            asked.append(request)
-            return request
+    def incoming(replies: Replies) -> Replies:
+        request = asked[-1]
+        said = jax.tree.map(jnp.asarray, request.message)
+        one = jax.tree.map(lambda v: v[0], replies.value)
+        about = request.method, len(request.to), request.occasion, request.to.uniform
+        heard.append(Expected(said, one, *about))
+        return replies
 
-        def incoming(replies: Replies) -> Replies:
-            request = asked[-1]
-            one = jax.tree.map(lambda v: v[0], replies.value)
-            heard.append(
-                Expected(
-                    request.method,
-                    len(request.to),
-                    request.occasion,
-                    shapes(request.message),
-                    shapes(one),
-                    request.to.uniform,
-                )
-            )
-            return replies
-
-        return relay(steps, outgoing, incoming)
-
-    def play(algorithm: Algorithm, federation: Federation) -> Tree:
-        root = keys.root(0)
-        hub, clients = program.first_state(algorithm, federation, root, _PLAN)
-        begin: Callable[..., Round] = getattr(algorithm, stage)
-        steps = spied(begin(hub, federation.fed, root))
-        return program.drive(steps, algorithm, federation, clients, root, 0, _PLAN)[0]
-
-    jax.eval_shape(play, algorithm, federation)
+    root = keys.root(0)
+    hub, clients = program.first_state(algorithm, federation, root, _PLAN)
+    begin: Callable[..., Round] = getattr(algorithm, stage)
+    steps = relay(begin(hub, federation.fed, root), outgoing, incoming)
+    program.drive(steps, algorithm, federation, clients, root, 0, _PLAN)
     return tuple(heard)
 
 

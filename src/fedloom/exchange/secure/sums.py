@@ -4,6 +4,7 @@ It is not declared but found out: the method's round is traced with replies that
 taken of them and forbid everything else.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from fedloom.errors import ProtocolError
 from fedloom.exchange.expected import STAGES
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, relay
-from fedloom.pytrees import pytree
+from fedloom.pytrees import pytree, static
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Held, Tree
@@ -46,34 +47,40 @@ def why_not(algorithm: Algorithm, federation: Federation) -> str | None:
 
 
 def _sums_of(algorithm: Algorithm, federation: Federation, stage: str) -> tuple[Kinds, ...]:
+    return _played.eval_shape(algorithm, federation, stage=stage).kinds
+
+
+@pytree
+class _Taken:
+    """The sums that each exchange of a stage needs."""
+
+    kinds: tuple[Kinds, ...] = static()
+
+
+@functools.partial(jax.jit, static_argnames="stage")  # never run: who asks again finds its trace
+def _played(algorithm: Algorithm, federation: Federation, stage: str) -> _Taken:
+    root, fed = keys.root(0), federation.fed
+    hub, clients = program.first_state(algorithm, federation, root, _PLAN)
+    begin: Callable[..., Round] = getattr(algorithm, stage)
     taken: list[set[str]] = []
+    asked: list[Ask] = []
 
-    def play(algorithm: Algorithm, federation: Federation) -> Tree:
-        root, fed = keys.root(0), federation.fed
-        hub, clients = program.first_state(algorithm, federation, root, _PLAN)
-        begin: Callable[..., Round] = getattr(algorithm, stage)
-        asked: list[Ask] = []
+    def outgoing(request: Ask) -> Ask:
+        asked.append(request)
+        if request.to.repeats:
+            raise ProtocolError(f"{request.method!r} may ask a client twice")
+        return request
 
-        def outgoing(request: Ask) -> Ask:
-            asked.append(request)
-            if request.to.repeats:
-                raise ProtocolError(f"{request.method!r} may ask a client twice")
-            return request
+    def incoming(replies: Replies) -> Any:
+        taken.append(set())
+        name = asked[-1].method
+        if not all(jnp.issubdtype(v.dtype, jnp.floating) for v in jax.tree.leaves(replies.value)):
+            raise ProtocolError(f"replies to {name!r} are not all real numbers")
+        return _Noting(replies, fed.weights, name, taken[-1])
 
-        def incoming(replies: Replies) -> Any:
-            taken.append(set())
-            name = asked[-1].method
-            if not all(
-                jnp.issubdtype(v.dtype, jnp.floating) for v in jax.tree.leaves(replies.value)
-            ):
-                raise ProtocolError(f"replies to {name!r} are not all real numbers")
-            return _Noting(replies, fed.weights, name, taken[-1])
-
-        steps = relay(begin(hub, fed, root), outgoing, incoming)
-        return program.drive(steps, algorithm, federation, clients, root, 0, _PLAN)[0]
-
-    jax.eval_shape(play, algorithm, federation)
-    return tuple(tuple(sorted(kinds)) for kinds in taken)
+    steps = relay(begin(hub, fed, root), outgoing, incoming)
+    program.drive(steps, algorithm, federation, clients, root, 0, _PLAN)
+    return _Taken(tuple(tuple(sorted(kinds)) for kinds in taken))
 
 
 class _Noting:
