@@ -106,6 +106,19 @@ def test_poisson_loss_is_half_the_deviance():
     np.testing.assert_allclose(problem.predict(WEIGHTS, x), np.exp(x @ WEIGHTS), rtol=1e-5)
 
 
+def test_poisson_in_single_precision():
+    """Large counts have a small deviance, and what overflows at a neighbour stays there."""
+    y = np.array([1e5, 2e5, 5e4, 0])
+    x = np.float32(np.append(1.001 * np.log(y[:3]), -2))[:, None]
+    clients = from_arrays([(x, y), (np.full((6, 1), 100.0), np.ones(6) / 2)])
+    f = assemble(Poisson(), clients, None, "float32").groups[0].objective(0)
+    w, expected = np.ones(1, np.float32), np.exp(np.float64(x[:, 0]))
+    half = y * np.log(np.maximum(y, 1) / expected) - y + expected
+    np.testing.assert_allclose(Poisson().losses(w, clients.of(0)), half, rtol=1e-3)
+    np.testing.assert_allclose(f.full_value(w), half.mean(), rtol=1e-3)
+    np.testing.assert_allclose(f.full_grad(w), [(expected - y) @ x[:, 0] / 4], rtol=1e-3)
+
+
 def test_balanced_classes_are_scikit_learns():
     from sklearn.linear_model import LogisticRegression
 
