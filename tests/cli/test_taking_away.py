@@ -8,6 +8,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
+from fedloom.experiments.explaining import fitted_alone
 
 SETTINGS = """
 [data]
@@ -182,8 +183,17 @@ def test_models_of_single_sites_show_where_signs_differ(here, capsys):
         assert main(["coefficients", "kept", "--local", "--out", "other.csv"]) == 0
     finally:
         south.write_csv("sites/south.csv")
-    assert "rows of south are of one class only" in capsys.readouterr().err
+    assert "rows of south lack one of the classes" in capsys.readouterr().err
     assert pl.read_csv("other.csv")["at south"].null_count() == 4
+
+
+def test_a_site_without_rows_of_a_class_has_no_model_alone():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 2)), np.arange(12) % 3
+    clients = fl.data.from_arrays([(x, y), (x, y % 2)], names=("all", "two of three"))
+    problem = fl.problems.Multinomial(l2=0.1, intercept=True)
+    fits = fitted_alone(problem, clients)
+    assert fits["all"] is not None and fits["two of three"] is None
 
 
 def test_the_report_shows_coefficients(here):

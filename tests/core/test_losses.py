@@ -106,6 +106,19 @@ def test_poisson_loss_is_half_the_deviance():
     np.testing.assert_allclose(problem.predict(WEIGHTS, x), np.exp(x @ WEIGHTS), rtol=1e-5)
 
 
+def test_poisson_in_single_precision():
+    """Large counts have a small deviance, and what overflows at a neighbour stays there."""
+    y = np.array([1e5, 2e5, 5e4, 0])
+    x = np.float32(np.append(1.001 * np.log(y[:3]), -2))[:, None]
+    clients = from_arrays([(x, y), (np.full((6, 1), 100.0), np.ones(6) / 2)])
+    f = assemble(Poisson(), clients, None, "float32").groups[0].objective(0)
+    w, expected = np.ones(1, np.float32), np.exp(np.float64(x[:, 0]))
+    half = y * np.log(np.maximum(y, 1) / expected) - y + expected
+    np.testing.assert_allclose(Poisson().losses(w, clients.of(0)), half, rtol=1e-3)
+    np.testing.assert_allclose(f.full_value(w), half.mean(), rtol=1e-3)
+    np.testing.assert_allclose(f.full_grad(w), [(expected - y) @ x[:, 0] / 4], rtol=1e-3)
+
+
 def test_balanced_classes_are_scikit_learns():
     from sklearn.linear_model import LogisticRegression
 
@@ -157,6 +170,24 @@ def test_cox_is_the_stratified_likelihood(double):
         np.testing.assert_allclose(value, expected, rtol=1e-12)
 
 
+def test_cox_in_single_precision_with_scores_far_apart():
+    """Whoever leaves first has by far the largest score, and the neighbours' rows are padding."""
+    x = np.array([[200.0], [1], [0], [2], [0], [1]])
+    y = np.array([[1.0, 1], [2, 1], [2, 1], [2, 0], [3, 1], [4, 0]])
+    rows = [(x, y), (x[1:] - 300, y[1:]), (np.full((9, 1), 500.0), np.ones((9, 2)))]
+    group = assemble(Cox(), from_arrays(rows), None, "float32").groups[0]
+    w, tiny = np.ones(1), 1e-6
+    for i, (own, labels) in enumerate(rows[:2]):
+
+        def value(w, own=own, labels=labels):
+            return -partial_likelihood(w, own - own.max(), labels) / len(labels)
+
+        slope = (value(w + tiny) - value(w - tiny)) / (2 * tiny)
+        f = group.objective(i)
+        np.testing.assert_allclose(f.full_value(w), value(w), rtol=1e-5)
+        np.testing.assert_allclose(f.full_grad(w), [slope], rtol=1e-4)
+
+
 def test_the_solution_of_cox_is_the_centralised_one():
     from scipy.optimize import minimize
 
@@ -180,6 +211,7 @@ def test_concordance_by_pairs():
     # Known pairs: (0; 1, 2, 3) all right, (1; 2, 3) both wrong, (2; 3) tied in score.
     assert concordance(scores, np.column_stack([times, events])) == pytest.approx(3.5 / 6)
     assert np.isnan(concordance(scores, np.column_stack([times, 0 * events])))
+    assert np.isnan(concordance(scores * np.nan, np.column_stack([times, events])))
 
 
 def test_runs_end_at_good_metrics():

@@ -43,6 +43,10 @@ def test_differences_that_are_all_the_same_are_not_tested():
     same = over_seeds.difference({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}, 0.95)
     apart = over_seeds.difference({0: 1.0, 1: 2.0}, {0: 0.0, 1: 1.0}, 0.95)
     assert same == (0, None, None, None) and apart == (1, None, None, None)
+    found = np.float32([14, 13, 17])  # of 41 rows, and 3 more: accuracies, to rounding
+    one, other = (dict(enumerate((n / np.float32(41)).tolist())) for n in (found + 3, found))
+    rounded = over_seeds.difference(one, other, 0.95)
+    assert rounded == (pytest.approx(3 / 41), None, None, None)
     assert over_seeds.spread([0.2] * 3) == 0 and over_seeds.interval([0.2] * 3, 0.95) is None
 
 
@@ -78,3 +82,7 @@ def test_the_best_as_they_are_shown():
     assert best_of([0.5, 0.7, 0.70000001], True) == {1, 2}
     assert best_of([0.5, float("nan"), 0.7], False) == {0}
     assert best_of([0.5], True) == set() and best_of([0.5, float("nan")], True) == set()
+    assert best_of([float("inf"), float("inf"), float("nan")], False) == set()
+    assert best_of([0.91231, 0.91234], True, [1e-5, 1e-5]) == {1}  # more digits are shown
+    assert best_of([0.91, 0.93, 0.912], True, [0.1, 0.12, 0.3]) == {1}
+    assert best_of([0.9124, 0.9136], False, [0.1, 0.1]) == {0, 1}  # both are 0.91 ± 0.10

@@ -36,7 +36,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     for name in table.columns:
         if name.startswith(AT) and table[name].null_count() == table.height:
             print(
-                f"note: the training rows of {name.removeprefix(AT)} are of one class only; it "
+                f"note: the training rows of {name.removeprefix(AT)} lack one of the classes; it "
                 f"has no model alone",
                 file=sys.stderr,
             )

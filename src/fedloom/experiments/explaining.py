@@ -39,8 +39,8 @@ def coefficients_of(
         model: A result, the folder of a run, or the file of a model.
         site: The site whose own model is meant; None: the hub's, with those of sites beside it
             where the method makes some.
-        local: Whether to put beside them a model of each site's rows alone; a site whose
-            training rows are all of one class has none, and empty cells.
+        local: Whether to put beside them a model of each site's rows alone; a site without
+            training rows of one of the classes has none, and empty cells.
     """
     import polars as pl
 
@@ -52,7 +52,7 @@ def coefficients_of(
         return coefficients(own)
     if isinstance(found, Deployed):
         raise DataError(f"{where} is a model without data. Give the folder of its run for --local.")
-    return coefficients(own, _fitted_alone(problem_of(found, where), clients_of(found, where)))
+    return coefficients(own, fitted_alone(problem_of(found, where), clients_of(found, where)))
 
 
 def noted(
@@ -84,12 +84,16 @@ def makes_own(algorithm: Algorithm) -> bool:
     return type(innermost(algorithm)).deployed is not Algorithm.deployed
 
 
-def _fitted_alone(problem: Problem, clients: Clients) -> dict[str, Deployed | None]:
-    """The solution of the problem on each site's rows alone; None where they have one class."""
+def fitted_alone(problem: Problem, clients: Clients) -> dict[str, Deployed | None]:
+    """The solution of the problem on each site's rows alone; None where they lack a class.
+
+    Of a class without rows nothing is known, and the others' numbers are no better where it is the
+    one that they are compared with.
+    """
     fits: dict[str, Deployed | None] = {}
     for i, name in enumerate(clients.names):
         own = clients.of(i)
-        if clients.classes and len(np.unique(own.y)) < 2:
+        if len(np.unique(own.y)) < clients.classes:
             fits[name] = None
             continue
         alone = Clients(own, clients.sizes[i : i + 1], (name,), clients.labels)

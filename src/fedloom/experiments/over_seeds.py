@@ -13,12 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
+_ROUNDING = float(np.finfo(np.float32).eps)  # relative: most metrics are of single precision
+
 
 class Difference(NamedTuple):
     """How far a method is from another on the same seeds."""
 
     mean: float
-    low: float | None = None  # ends of the confidence interval; None where seeds agree to the bit
+    low: float | None = None  # ends of the confidence interval; None where seeds agree, to rounding
     high: float | None = None
     p: float | None = None  # of the paired t-test, both sides
 
@@ -44,12 +46,15 @@ def difference(
     values: Mapping[int, float], others: Mapping[int, float], level: float
 ) -> Difference | None:
     """Values by seed, less those of another method; None with fewer than two seeds in common."""
-    apart = [values[seed] - others[seed] for seed in values if seed in others]
+    common = [seed for seed in values if seed in others]
+    apart = [values[seed] - others[seed] for seed in common]
     deviation = spread(apart)
     if deviation is None:
         return None
     mean, ends = float(np.mean(apart)), interval(apart, level)
-    if ends is None:  # a number that every seed gives is no sample: there is nothing to test
+    largest = max(max(abs(values[seed]), abs(others[seed])) for seed in common)
+    # A number that every seed gives, as two rows more, is no sample: there is nothing to test.
+    if ends is None or deviation <= _ROUNDING * largest:
         return Difference(mean)
     error = deviation / math.sqrt(len(apart))
     return Difference(mean, *ends, p=float(2 * special.stdtr(len(apart) - 1, -abs(mean / error))))

@@ -49,7 +49,12 @@ def cells(
 ) -> list[dict[str, Cell]]:
     """For each method its cells by their headings; `leading` columns stand after its name."""
     best = {
-        metric: best_of([row[metric] for row in rows], larger(metric)) for metric in asked.metrics
+        metric: best_of(
+            [row[metric] for row in rows],
+            larger(metric),
+            [row.get(asked.named(metric, "spread")) for row in rows],
+        )
+        for metric in asked.metrics
     }
     return [
         {name: Cell(_value(row.get(name))) for name in ("method", *leading)}
@@ -106,14 +111,22 @@ def ends(low: float | None, high: float | None, middle: float | None = None) -> 
     return text if middle is None else f"{labels.number(middle)} {text}"
 
 
-def best_of(means: Sequence[float], larger_is_better: bool) -> set[int]:
+def best_of(
+    means: Sequence[float], larger_is_better: bool, spreads: Sequence[float | None] | None = None
+) -> set[int]:
     """The places of the best values, as they are shown; none where there is nothing to choose."""
-    sign = 1 if larger_is_better else -1
-    known = [sign * mean for mean in means if mean == mean]
+    known = [mean for mean in means if mean == mean]
     if len(known) < 2:
         return set()
-    shown = labels.number(sign * max(known))
-    return {i for i, mean in enumerate(means) if labels.number(mean) == shown}
+    best = max(known) if larger_is_better else min(known)
+    if not math.isfinite(best):
+        return set()
+    texts = [
+        with_spread(mean, spread).partition(" ± ")[0]
+        for mean, spread in zip(means, spreads or [None] * len(means), strict=True)
+    ]
+    shown = {text for mean, text in zip(means, texts, strict=True) if mean == best}
+    return {i for i, text in enumerate(texts) if text in shown}
 
 
 def _value(value: Any) -> str:

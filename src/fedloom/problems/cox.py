@@ -48,28 +48,33 @@ def efron(scores: Array, labels: Held, counts: Array) -> Array:
     times, scores = times[order], scores[order]
     events = jnp.where(counts[order], labels[order, 1], 0) > 0
     top = jax.lax.stop_gradient(jnp.where(counts[order], scores, -jnp.inf).max())
-    powers = jnp.where(counts[order], jnp.exp(scores - top), 0)
+    scores = jnp.where(counts[order], scores - top, 0)  # keeps the digits of large ones
     first = jnp.searchsorted(times, times)  # where the rows of the same time begin
-    at_risk = jnp.cumsum(powers[::-1])[::-1][first]
+    # By logarithms: those at risk late may weigh nothing beside one who left early.
+    at_risk = jax.lax.cumlogsumexp(scores, reverse=True)[first]
 
     def at_this_time(values: Array) -> Array:
         return jax.ops.segment_sum(values, first, num_segments=len(times))[first]
 
-    tied = at_this_time(jnp.where(events, powers, 0))
+    own = jnp.where(events, scores - at_risk, 0)
+    tied = at_this_time(jnp.where(events, jnp.exp(own), 0))  # D / R
     number = at_this_time(events.astype(scores.dtype))
     before = jnp.cumsum(events) - events  # events that stand earlier in the order
     place = (before - before[first]).astype(scores.dtype)
-    left = jnp.where(events, at_risk - place / jnp.maximum(number, 1) * tied, 1)
-    terms = jnp.where(events, scores - top - jnp.log(left), 0)
+    left = jnp.where(events, 1 - place / jnp.maximum(number, 1) * tied, 1)
+    terms = jnp.where(events, own - jnp.log(left), 0)
     return -terms.sum() / counts.sum()
 
 
 def concordance(scores: np.ndarray, labels: np.ndarray) -> float:
     """Harrell's C: of the pairs of which it is known who had the event first, the share in order.
 
-    The one with the larger score should be first; equal scores count half; nan without such a pair.
+    The one with the larger score should be first; equal scores count half; nan without such a pair,
+    or where a score is not finite.
     """
     times, events, scores = labels[:, 0], labels[:, 1] > 0, scores.reshape(len(labels))
+    if not np.isfinite(scores).all():
+        return math.nan
     right = pairs = 0.0
     for place in np.flatnonzero(events):
         later = (times > times[place]) | ((times == times[place]) & ~events)

@@ -13,17 +13,33 @@ of y / e with the weight e, of which this is e times the mean.
 from collections.abc import Mapping
 
 import jax.numpy as jnp
-from jax.scipy.special import xlogy
 
 from fedloom.errors import DataError
+from fedloom.layout import Layout
 from fedloom.models.base import Model
+from fedloom.objective import Objective
 from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.linear import intercept_param
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.scoring import fresh, model_param, scored
-from fedloom.rows import Rows, Spec
+from fedloom.rows import Batch, ClientRows, Rows, Spec
 from fedloom.types import Array, Held, Tree
+
+
+class Counts(Objective):
+    """The oracles of a client, which see zeros in the place of padding.
+
+    Padding are rows of others, on which an exponential may overflow where it does not on its own;
+    the gradient would be nan then.
+    """
+
+    def _value(self, model: Tree, batch: Batch) -> Array:
+        if batch.counts is not None:
+            x = batch.rows.x
+            own = jnp.where(batch.counts.reshape(-1, *(1,) * (x.ndim - 1)), x, 0)
+            batch = batch._replace(rows=batch.rows._replace(x=own))
+        return super()._value(model, batch)
 
 
 @parametrised
@@ -51,6 +67,10 @@ class Poisson(Problem):
             )
         return fresh(self.model, self.intercept, key, spec, 0)
 
+    def objective(self, layout: Layout, held: ClientRows, batch_size: int | None) -> Counts:
+        """The oracles of a client."""
+        return Counts(self, layout, held, batch_size)
+
     def losses(self, model: Tree, rows: Rows) -> Array:
         """Half the deviance of each row."""
         score, y = self._scores(model, rows.x), rows.y
@@ -66,7 +86,10 @@ class Poisson(Problem):
                 f"Poisson: labels must be one count a row; got the shape {y.shape}. Set "
                 f"exposure = true where they are pairs of count and exposure."
             )
-        return xlogy(y, y) - y * score - y + jnp.exp(score)
+        # y (m / y - 1 - log(m / y)): the parts of the sum above are far larger than it is.
+        count = jnp.where(y > 0, y, 1)
+        apart = score - jnp.log(count)
+        return jnp.where(y > 0, count * (jnp.expm1(apart) - apart), jnp.exp(score))
 
     def _scores(self, model: Tree, x: Held) -> Array:
         return scored(self.model, model, x).reshape(x.shape[0])

@@ -110,7 +110,8 @@ def _best(study: Study, column: str, values: list[list[float]]) -> set[int]:
     if len(values) < 2 or column == "sparsity":
         return set()
     larger = any(run.larger_is_better(column) for run in study.runs)
-    return paper_tables.best_of([statistics.fmean(entry) for entry in values], larger)
+    means, spreads = map(statistics.fmean, values), map(over_seeds.spread, values)
+    return paper_tables.best_of(list(means), larger, list(spreads))
 
 
 def _cell(values: list[float], best: bool, level: float | None) -> Cell:
