@@ -20,6 +20,10 @@ ATTACKS = {
     "ages to predict": chosen(
         {"label": "age", "regression": True}, problem={"kind": "least_squares"}
     ),
+    "rows without gaps, for how many there are": chosen({"missing": "drop"}),
+    "rows with gaps, for which columns have some": chosen({"missing": "fill"}),
+    "whether names are numbers": raw({"features": ["age"], "numeric": ["name"], "ignore": []}),
+    "whether names are dates": raw({"dates": {"name": ["year"]}, "ignore": []}),
     "raw tables with names": raw({"ignore": []}),
     "raw tables, names as words": raw({"ignore": [], "categorical": ["name"]}),
     "raw tables, names as the label": raw({"label": "name", "ignore": []}),
@@ -42,6 +46,20 @@ def test_what_is_not_named_cannot_be_had(wanted, tmp_path):
 def test_what_is_named_suffices(tmp_path):
     assert hospitals(tmp_path, chosen({}))[0].run().status == "done"
     assert hospitals(tmp_path / "raw", raw({}))[0].run().status == "done"
+
+
+@pytest.mark.parametrize("ask", [chosen, raw], ids=["encoded", "raw"])
+def test_a_column_that_is_called_as_a_part_of_a_date_does_not_pass_for_it(ask, tmp_path):
+    """The policy allows `seen`, which this table does not have, and not `seen days`."""
+    wanted = ask({"features": ["age"], "categories": {}, "dates": {"seen": ["days"]}})
+    if ask is raw:
+        wanted.tables["data"].pop("categories")
+
+    def named_so(table):
+        return table.with_columns(pl.Series("seen days", range(60)))
+
+    conductor, _ = hospitals(tmp_path, wanted, named_so, features=["age", "ward", "seen"])
+    refused(conductor, "this site's table has columns" if ask is chosen else "its table is not")
 
 
 @pytest.mark.parametrize("wanted", [chosen({}), raw({})], ids=["encoded", "raw"])

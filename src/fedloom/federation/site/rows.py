@@ -53,6 +53,12 @@ class RowsAtSite:
         policy.check_features(self.options.get("features", ()))
         policy.check_features(self.options.get("categories", ()))
         policy.check_features(self.options.get("dates", ()))
+        if self.options.get("missing", "refuse") != "refuse":
+            raise RefusedError(
+                "missing in [data] would tell how many rows of this site's table have gaps, and of "
+                "which class. Leave it out where all rows are complete, or prepare raw tables "
+                "together, with sites in [data]."
+            )
         self.train = self._read(policy, policy.data_of(kit))
         policy.check_rows(len(self.train))
         self.test = None if policy.test is None else self._read(policy, policy.test)
@@ -69,7 +75,8 @@ class RowsAtSite:
             options["features"] = [name for name in frame.columns if name not in kept]
         dataset = data.load(frame, **options)
         columns = (_column_of(name, dataset) for name in dataset.features)
-        policy.check_table(raw_name(name, dates) for name in columns)
+        there = {name: parts for name, parts in dates.items() if name in frame.columns}
+        policy.check_table(raw_name(name, there) for name in columns)
         classes = None if dataset.labels is None else _names(dataset)
         policy.check_classes(self.options["label"], classes)
         for name, column in zip(dataset.features, np.asarray(dataset.x).T, strict=True):
