@@ -139,7 +139,7 @@ def _code_of_the_run(tables: dict[str, Any], where: str) -> Admission:
 
 def _tables(result: Result, where: str) -> dict[str, Any]:
     tables = result.about.get("settings")
-    if tables is None:
+    if not isinstance(tables, dict) or "problem" not in tables:
         raise DataError(
             f"{where} does not say which problem was solved: it has no settings. "
             f"In Python, pass problem=..."

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from fedloom.data.clients import Clients
-from fedloom.errors import RefusedError
+from fedloom.errors import DataError, RefusedError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.expected import expected_exchanges
 from fedloom.exchange.shapes import as_shapes, one_with_rows
@@ -119,9 +119,7 @@ class TableAtSite(RowsAtSite):
         """Encode the own rows as has been agreed, and take a place among the sites."""
         roster = Roster(**facts)
         bare = roster.bare()
-        self.preparation = preparation = self._checked_whole(
-            Preparation.from_dict(json.loads(body))
-        )
+        self.preparation = preparation = self._checked_whole(_preparation_in(body))
         counts = self._counts(preparation.label, preparation.classes)
         check_own(roster, id, counts, preparation.classes, (len(preparation.features),))
         source, test = self.table.source, None
@@ -168,6 +166,14 @@ class TableAtSite(RowsAtSite):
         if not fits:
             raise RefusedError("what the hub has agreed on is not what this site has proposed.")
         return agreed
+
+
+def _preparation_in(body: bytes) -> Preparation:
+    """The preparation that the hub has sent; anything else is refused."""
+    try:
+        return Preparation.from_dict(json.loads(body))
+    except (ValueError, RecursionError, DataError):
+        raise WireError("a preparation was due, and something else came.") from None
 
 
 def check_single(reading: Reading) -> None:
