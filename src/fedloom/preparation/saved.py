@@ -60,8 +60,9 @@ def _texts(value: Any) -> bool:
 
 
 def _classes(value: Any) -> bool:
-    plain = isinstance(value, list) and all(isinstance(v, str | int | float) for v in value)
-    return plain and 0 < len(value) == len(set(map(str, value)))
+    if not isinstance(value, list) or len({str(v) for v in value}) < max(len(value), 1):
+        return False
+    return all(map(_text, value)) or all(isinstance(v, int | float) for v in value)
 
 
 def _by_name(value: Any) -> bool:
