@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from federation.harness import refused, settings
+from federation.harness import hello, refused, settings
 from federation.hospitals import FEDAVG, PATIENTS, chosen, hospitals, rare, raw
+from fedloom.errors import RefusedError
 from fedloom.federation.site import small_counts
 from fedloom.rows import Rows
 
@@ -46,6 +47,17 @@ def test_what_is_not_named_cannot_be_had(wanted, tmp_path):
 def test_what_is_named_suffices(tmp_path):
     assert hospitals(tmp_path, chosen({}))[0].run().status == "done"
     assert hospitals(tmp_path / "raw", raw({}))[0].run().status == "done"
+
+
+@pytest.mark.parametrize(
+    "stated", [{"ward": list(map(str, range(10**5)))}, {"ward": [["red"]]}, {"ward": "red"}, "ward"]
+)
+def test_lists_of_words_beyond_reason_take_no_room_at_a_site(stated, tmp_path):
+    conductor, wires = hospitals(tmp_path, chosen({}))
+    _, told, body = hello(conductor, "lyon")
+    told["tables"]["data"]["categories"] = stated
+    with pytest.raises(RefusedError, match="at most 1000 each"):
+        wires["lyon"].service.call("hello", json.dumps(told), body)
 
 
 @pytest.mark.parametrize("ask", [chosen, raw], ids=["encoded", "raw"])

@@ -28,6 +28,7 @@ from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import Fed, Federation, Group
 from fedloom.preparation.encoding import Preparation, plain_encoding
+from fedloom.preparation.tables import MOST_WORDS
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
 from fedloom.rounds.mapping import Plan
@@ -51,6 +52,7 @@ class RowsAtSite:
             raise RefusedError("labels that are pairs are not known over a network yet. Simulate.")
         policy.check_label(self.options["label"])
         policy.check_features(self.options.get("features", ()))
+        _check_categories(self.options.get("categories", {}))
         policy.check_features(self.options.get("categories", ()))
         policy.check_features(self.options.get("dates", ()))
         if self.options.get("missing", "refuse") != "refuse":
@@ -167,6 +169,20 @@ class RowsAtSite:
         names = None if self.labels is None else self.labels.tolist()
         listed = tuple(self.train.columns)
         return plain_encoding(self.options["label"], names, self.train.features, listed)
+
+
+def _check_categories(stated: Any) -> None:
+    """Refuse lists of words for which, times this site's rows, there may be no room."""
+    if not isinstance(stated, dict) or not all(
+        isinstance(words, list | tuple)
+        and len(words) <= MOST_WORDS
+        and all(isinstance(word, str) for word in words)
+        for words in stated.values()
+    ):
+        raise RefusedError(
+            f"categories in [data] must give columns of words their words, at most {MOST_WORDS} "
+            f"each. Shorten the lists, or leave the column out of features."
+        )
 
 
 def _handed(site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Array, Tree]:
