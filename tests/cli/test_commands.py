@@ -330,3 +330,9 @@ def test_demo_tours_all_families_and_ends_with_a_page(tmp_path, capsys):
 def test_the_example_settings_run(tmp_path):
     path = ROOT / "examples" / "digits.toml"
     assert main(["run", str(path), "--out", str(tmp_path / "o"), "--set", "run.rounds=3"]) == 0
+
+
+def test_errors_with_words_of_others_drive_no_terminal(capsys):
+    assert main(["predict", "\x1b]0;owned\x07", "new.csv"]) == 2
+    said = capsys.readouterr().err
+    assert "owned" in said and said.replace("\n", "").isprintable()

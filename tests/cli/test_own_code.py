@@ -8,6 +8,7 @@ import pytest
 
 import fedloom as fl
 from cli.own_code import METHOD, PARTS, announced
+from fedloom.checksums import digest, read_json, write_json
 from fedloom.cli.main import main
 from fedloom.errors import ParameterError, SettingsError
 from fedloom.experiments import building, registries, settings
@@ -142,7 +143,7 @@ metrics = ["accuracy", "parts.py:brier"]
     assert again.metrics.keys() == {"accuracy", "brier"} and again.clients().sizes[0] == 15
 
 
-def test_a_model_of_a_problem_of_ones_own_predicts(home):
+def test_a_model_of_a_problem_of_ones_own_predicts(home, capsys):
     (home / "sites").mkdir()
     for name in ("north", "south"):
         rows = "".join(f"{i},{i % 3},{'yes' if i % 2 else 'no'}\n" for i in range(20))
@@ -156,6 +157,19 @@ run = {{ rounds = 2 }}
     out = home.parent / "out"
     assert main(["run", str(written(home, text)), "--out", str(out)]) == 0
     assert main(["predict", str(out), str(home / "sites/north.csv"), "--out", "p.csv"]) == 0
+    # A folder that somebody hands on executes nothing that comes with it, nor what has changed.
+    about, trap = read_json(out / "result.json"), "raise SystemExit('executed')"
+    inside = out / "parts.py"
+    inside.write_text(trap)
+    (home.parent / "elsewhere" / "parts.py").write_text(trap)
+    (home / "parts.py").write_text(PARTS + "# changed\n")
+    for forged in ("parts.py", inside, home / "parts.py"):
+        about["settings"]["problem"]["kind"] = f"{forged}:MyProblem"
+        about["settings"]["code"][str(inside)] = digest(trap.encode())
+        write_json(out / "result.json", about)
+        capsys.readouterr()
+        assert main(["predict", str(out), str(home / "sites/north.csv")]) == 2
+        assert "it is not executed" in capsys.readouterr().err
 
 
 def test_a_class_of_a_module_that_can_be_imported(home, packages):

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from federation import raw_tables
-from federation.harness import federation, lying, refused, settings
+from federation.harness import NAMES, federation, lying, refused, settings
+from fedloom.cli.prepared import show_preparation
 from fedloom.errors import WireError
 from fedloom.federation.server import claims
 from fedloom.federation.server.claims import MOST_ROWS
@@ -138,3 +139,16 @@ def test_a_table_with_other_columns_costs_that_site_only(tmp_path):
         "lyon does not take part: its columns are not those of most sites; see 'dose'" in n
         for n in conductor.notes
     )
+
+
+def test_a_site_drives_no_terminal_and_speaks_in_no_other_name(tmp_path, capsys):
+    """What a site says is shown to whoever submitted the run."""
+    conductor, wires = raw_tables.two_needed(tmp_path)
+    file = tmp_path / "tables" / "lyon.csv"
+    file.write_text(file.read_text().replace("red", "\x1b]0;owned\x07red"))
+    lying(wires["lyon"], "hello", lambda text: text.replace('"site": "lyon"', '"site": "nobody"'))
+    result = conductor.run()
+    assert [site["site"] for site in result.about["preparation"]["sites"]] == list(NAMES)
+    show_preparation(result)
+    shown = capsys.readouterr().out
+    assert "owned" in shown and shown.replace("\n", "").isprintable()

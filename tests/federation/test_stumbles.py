@@ -27,6 +27,7 @@ from fedloom.federation.people.records import Record
 from fedloom.federation.people.session import Session
 from fedloom.federation.people.standing import standings
 from fedloom.federation.server.sites import SiteError
+from fedloom.measuring.result import NAMES as NAMES_OF_RESULT
 from fedloom.simulator import progress
 
 TEXT = """
@@ -114,6 +115,24 @@ def test_a_fetched_folder_is_whole(prepared, kit, tmp_path, capsys, monkeypatch)
     assert result.about["coefficients"] and Record(kit, "a-run").ends["one"]["status"] == "done"
     assert main(["predict", str(out), str(new), "--site", "lyon"]) == 2
     assert "each has its own in its kit, models/a-run.safetensors" in capsys.readouterr().err
+
+
+def test_a_server_puts_nothing_else_into_a_fetched_folder(prepared, kit, tmp_path):
+    _, _, result = prepared
+    place, secret = tmp_path / "jobs" / "one", tmp_path / "secret"
+    left(place, result)
+    secret.write_text("of the person who fetches")
+    (place / RESULT / "sitecustomize.py").write_text("raise SystemExit")
+    (place / RESULT / "inside").mkdir()
+    (place / RESULT / "notes.txt").symlink_to(secret)
+    session, out = Session(Server(tmp_path / "jobs", one="FINISHED:COMPLETED")), tmp_path / "home"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(fl.FedloomError, match="is not overwritten"):
+        bring(session, Record(kit, "a-run"), "one", tmp_path / "mine")
+    bring(session, Record(kit, "a-run"), "one", out)
+    assert {file.name for file in out.iterdir()} <= set(NAMES_OF_RESULT)
+    assert (tmp_path / "mine" / "thesis.txt").exists()
 
 
 def test_rows_that_were_encoded_beforehand_predict_tables_too(tmp_path):

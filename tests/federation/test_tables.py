@@ -133,6 +133,43 @@ def test_a_hub_cannot_ask_for_columns_that_a_site_did_not_propose(tmp_path):
         service.call("begin", json.dumps(begin), json.dumps(facts).encode())
 
 
+COLUMNS = [
+    {"name": "age", "missing": 0, "mean": 50.0, "deviation": 10.0},
+    {"name": "ward", "missing": 0, "words": ["blue", "red"]},
+]
+FORGED = {
+    "a column beside the label": {"exposure": "dose"},
+    "events beside the label": {"event": "dose"},
+    "parts of dates": {"dates": {"dose": ["days"]}},
+    "another encoding": {"encoding": "latin-1"},
+    "classes as numbers": {"classes": None},
+    "a class less": {"classes": ["no"]},
+    "a hundred thousand words": {
+        "columns": [COLUMNS[0], COLUMNS[1] | {"words": ["blue", "red", *map(str, range(10**5))]}]
+    },
+}
+
+
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+def test_a_hub_cannot_have_a_table_read_otherwise_than_was_agreed(forged, tmp_path):
+    chosen = settings(tmp_path, data={"ignore": ["dose"]})
+    service = spoken_to(tmp_path, chosen, features=["age", "ward"])
+    facts = {"label": "ill", "classes": ["no", "yes"], "columns": COLUMNS, "sites": []}
+    body = json.dumps({"format": 1, **facts, **forged}).encode()
+    begin = {"id": 1, "names": NAMES, "counts": [[1, 1]] * 3, "shape": [3], "labels": ["no", "yes"]}
+    with pytest.raises(RefusedError, match=r"this site has proposed|than the settings say"):
+        service.call("begin", json.dumps(begin), body)
+
+
+def test_numbers_to_predict_cannot_be_counted_as_classes(tmp_path):
+    chosen = settings(tmp_path, data={"label": "age", "regression": True, "ignore": ["ill"]})
+    service = spoken_to(tmp_path, chosen, features=["ward", "dose"], labels={"age": "numbers"})
+    columns = {"ward": ["blue", "red"], "dose": None}
+    schema = {"label": "age", "classes": list(range(100)), "columns": columns}
+    with pytest.raises(RefusedError, match="not what this site has proposed"):
+        service.call("meet", json.dumps({"id": 1, "rows": [15, 18, 22], "schema": schema}), b"")
+
+
 def test_a_quorum_of_the_policy_holds_before_words_and_sums_leave(tmp_path):
     with pytest.raises(RefusedError, match="at least 5 sites"):
         spoken_to(tmp_path, settings(tmp_path), min_sites=5)

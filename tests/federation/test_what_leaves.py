@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from federation.harness import refused, settings
+from federation.harness import hello, refused, settings
 from federation.hospitals import FEDAVG, PATIENTS, chosen, hospitals, rare, raw
+from fedloom.errors import RefusedError
 from fedloom.federation.site import small_counts
 from fedloom.rows import Rows
 
@@ -20,6 +21,10 @@ ATTACKS = {
     "ages to predict": chosen(
         {"label": "age", "regression": True}, problem={"kind": "least_squares"}
     ),
+    "rows without gaps, for how many there are": chosen({"missing": "drop"}),
+    "rows with gaps, for which columns have some": chosen({"missing": "fill"}),
+    "whether names are numbers": raw({"features": ["age"], "numeric": ["name"], "ignore": []}),
+    "whether names are dates": raw({"dates": {"name": ["year"]}, "ignore": []}),
     "raw tables with names": raw({"ignore": []}),
     "raw tables, names as words": raw({"ignore": [], "categorical": ["name"]}),
     "raw tables, names as the label": raw({"label": "name", "ignore": []}),
@@ -42,6 +47,31 @@ def test_what_is_not_named_cannot_be_had(wanted, tmp_path):
 def test_what_is_named_suffices(tmp_path):
     assert hospitals(tmp_path, chosen({}))[0].run().status == "done"
     assert hospitals(tmp_path / "raw", raw({}))[0].run().status == "done"
+
+
+@pytest.mark.parametrize(
+    "stated", [{"ward": list(map(str, range(10**5)))}, {"ward": [["red"]]}, {"ward": "red"}, "ward"]
+)
+def test_lists_of_words_beyond_reason_take_no_room_at_a_site(stated, tmp_path):
+    conductor, wires = hospitals(tmp_path, chosen({}))
+    _, told, body = hello(conductor, "lyon")
+    told["tables"]["data"]["categories"] = stated
+    with pytest.raises(RefusedError, match="at most 1000 each"):
+        wires["lyon"].service.call("hello", json.dumps(told), body)
+
+
+@pytest.mark.parametrize("ask", [chosen, raw], ids=["encoded", "raw"])
+def test_a_column_that_is_called_as_a_part_of_a_date_does_not_pass_for_it(ask, tmp_path):
+    """The policy allows `seen`, which this table does not have, and not `seen days`."""
+    wanted = ask({"features": ["age"], "categories": {}, "dates": {"seen": ["days"]}})
+    if ask is raw:
+        wanted.tables["data"].pop("categories")
+
+    def named_so(table):
+        return table.with_columns(pl.Series("seen days", range(60)))
+
+    conductor, _ = hospitals(tmp_path, wanted, named_so, features=["age", "ward", "seen"])
+    refused(conductor, "this site's table has columns" if ask is chosen else "its table is not")
 
 
 @pytest.mark.parametrize("wanted", [chosen({}), raw({})], ids=["encoded", "raw"])

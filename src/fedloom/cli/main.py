@@ -15,6 +15,7 @@ from typing import NamedTuple
 from fedloom import version
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.hints import closest
+from fedloom.printable import printable
 
 
 class Verb(NamedTuple):
@@ -88,10 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return chosen.handle(chosen)
     except DivergedError as error:
-        print(f"diverged: {error}", file=sys.stderr)
+        print(printable(f"diverged: {error}"), file=sys.stderr)
         return FAILED
     except FedloomError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(printable(f"error: {error}"), file=sys.stderr)
         return MISUSE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

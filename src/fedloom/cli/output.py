@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedloom.pictures.labels import bytes_text as bytes_text
+from fedloom.printable import printable
 
 _WIDE = 160
 _LONG = 24  # letters of a value; longer ones, such as paths, may be broken
@@ -21,11 +22,17 @@ def show_json(value: Any) -> None:
     print(json.dumps(_plain(value), indent=2, default=str))
 
 
+def say(text: str) -> None:
+    """A line with words of others in it."""
+    print(printable(text))
+
+
 def show_table(
     rows: Iterable[Mapping[str, Any]], *, title: str | None = None, columns: Sequence[str] = ()
 ) -> None:
     """A table with a row for each mapping; what is too wide goes on in a second table."""
-    rows = list(rows)
+    title = None if title is None else printable(title)
+    rows = [{printable(name): value for name, value in row.items()} for row in rows]
     names = columns or tuple(rows[0]) if rows else columns
     # A pipe or a file has no width of its own; a table there should not be folded. Without markup:
     # what stands in brackets is a value, as in 'fedloom[export]', and no colour.
@@ -69,7 +76,7 @@ def _parts(
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
 
 
 def _plain(value: Any) -> Any:

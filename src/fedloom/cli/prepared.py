@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fedloom.cli.output import show_table
+from fedloom.cli.output import say, show_table
 from fedloom.data.columns import DATE_REASON, FEW_ROWS
 from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation
@@ -18,7 +18,7 @@ def show_preparation(result: Result, *, fares: bool = True) -> None:
     Without `fares` sites have no results beside them: those of one run of many would mislead.
     """
     if "alignment" in result.about:
-        print(result.about["alignment"])
+        say(result.about["alignment"])
     _show_left_out(result.about.get("left out", {}))
     if "preparation" not in result.about:
         return
@@ -26,7 +26,7 @@ def show_preparation(result: Result, *, fares: bool = True) -> None:
     show_table([_column(column) for column in found.columns], title="Columns, over all sites")
     _show_left_out(found.left_out)
     classes = "a regression" if found.classes is None else ", ".join(map(str, found.classes))
-    print(f"label {found.label!r}: {classes}")
+    say(f"label {found.label!r}: {classes}")
     _show_cases(found)
     results = {row["client"]: row if fares else {} for row in result.clients.to_dicts()}
     show_table(
@@ -39,7 +39,7 @@ def show_preparation(result: Result, *, fares: bool = True) -> None:
     )
     for site in found.sites:
         if site["rows"] == 1:
-            print(f"note: {site['site']} has one training row, which its sums give away")
+            say(f"note: {site['site']} has one training row, which its sums give away")
 
 
 def _show_cases(found: Preparation) -> None:
@@ -54,7 +54,7 @@ def _show_cases(found: Preparation) -> None:
     shown[found.label] = [label for label in found.classes or () if isinstance(label, str)]
     for name, words in shown.items():
         for alike in _alike(words):
-            print(
+            say(
                 f"note: {', '.join(map(repr, alike))} of {name!r} differ by case only, and count "
                 f"as different. Write them alike if they mean the same."
             )
@@ -73,7 +73,7 @@ def _show_left_out(left_out: dict[str, str]) -> None:
             remedy = f'Ask for parts in [data]: dates = {{ {name} = ["year", "month"] }}.'
         else:
             remedy = "Name it in [data], in features, to use it."
-        print(f"left out {name!r}: {why}. {remedy}")
+        say(f"left out {name!r}: {why}. {remedy}")
 
 
 def _column(column: Column) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from fedloom.federation.people.session import connected
 from fedloom.federation.people.standing import standings
 from fedloom.federation.people.submission import follow
 from fedloom.measuring.result import Result
+from fedloom.printable import printable
 from fedloom.simulator.progress import Bar, Lines, Progress
 
 
@@ -72,7 +73,7 @@ def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Re
     bar: Progress = Bar(*shown) if sys.stderr.isatty() else Lines(*shown)
 
     def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
     try:
         return follow(kit, chosen, out, resume=resume, bar=bar, say=say)

@@ -25,11 +25,14 @@ dates_rule = Rule(
     lambda v: (
         isinstance(v, Mapping)
         and all(
-            isinstance(parts, list | tuple) and parts and set(parts) <= set(PARTS)
+            isinstance(parts, list | tuple)
+            and parts
+            and all(part in PARTS for part in parts)
+            and len(set(parts)) == len(parts)
             for parts in v.values()
         )
     ),
-    f"a table that gives columns of dates some of the parts {', '.join(PARTS)}",
+    f"a table that gives columns of dates some of the parts {', '.join(PARTS)}, each once",
     {"admitted": ["year", "month", "weekday"]},
     {
         "type": "object",
@@ -58,6 +61,11 @@ def with_parts(source: str, frame: "pl.DataFrame", dates: Dates) -> "pl.DataFram
             raise DataError(
                 f"{source}: dates lists {name!r}, which is no column of the table. "
                 f"{closest(name, frame.columns)}"
+            )
+        if called := set(wanted) & set(frame.columns):
+            raise DataError(
+                f"{source}: has a column {min(called)!r}, as a part of the dates {name!r} would be "
+                f"called. Rename it, or take {name!r} out of dates."
             )
         days = _as_dates(source, frame[name])
         taken = [_part(days, part).alias(n) for part, n in zip(parts, wanted, strict=True)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.algorithms.wrappers.base import innermost
+from fedloom.checksums import understood
 from fedloom.data.clients import Clients
 from fedloom.deploy import coefficients, hub_model, take, take_all
 from fedloom.deploy.deployed import Deployed
@@ -46,7 +47,8 @@ def coefficients_of(
 
     found, where = opened(model)
     if isinstance(found, Result) and site is None and not local and found.about.get(NOTED):
-        return pl.DataFrame(found.about[NOTED], infer_schema_length=None)
+        with understood(Path(where)):
+            return pl.DataFrame(found.about[NOTED], infer_schema_length=None)
     own = taken(model, site=site)
     if not local:
         return coefficients(own)

@@ -8,7 +8,8 @@ from fedloom.deploy import hub_model, take
 from fedloom.deploy.deployed import Deployed
 from fedloom.errors import DataError, FedloomError
 from fedloom.experiments import building, settings
-from fedloom.experiments.locations import Location, whatever_is_named
+from fedloom.experiments.addresses import digest_of, file_of
+from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.settings import CODE, Settings
 from fedloom.hints import closest
 from fedloom.loading import load
@@ -68,8 +69,9 @@ def preparation_of(result: Result) -> Preparation | None:
 
 def problem_of(result: Result, where: str) -> Problem:
     """The problem of a run's settings."""
-    place = Location(where, "", ("settings", "problem"), whatever_is_named)
-    return building.problem(_tables(result, where)["problem"], place)
+    tables = _tables(result, where)
+    place = Location(where, "", ("settings", "problem"), _code_of_the_run(tables, where))
+    return building.problem(tables["problem"], place)
 
 
 def clients_of(result: Result, where: str) -> Clients:
@@ -105,16 +107,39 @@ def _of_site(result: Result, where: str, site: str) -> Deployed:
 
 
 def _settings(result: Result, where: str) -> Settings:
-    tables = {name: table for name, table in _tables(result, where).items() if name != CODE}
+    told = _tables(result, where)
+    tables = {name: table for name, table in told.items() if name != CODE}
     try:
-        return settings.parse(tables, Location(where, "", admit=whatever_is_named))
+        return settings.parse(tables, Location(where, "", admit=_code_of_the_run(told, where)))
     except FedloomError as error:
         raise DataError(f"{where}: its settings cannot be used here: {error}") from error
 
 
+def _code_of_the_run(tables: dict[str, Any], where: str) -> Admission:
+    """Files of this machine as they were in the run: a folder of others brings nothing to execute.
+
+    A run writes absolute paths and digests; who forges them must know of a file that lies here.
+    """
+    folder = Path(where).resolve()
+
+    def admit(kind: str, name: str) -> None:
+        file = file_of(name)
+        if file is None:
+            return  # installed here
+        known = tables.get(CODE, {}).get(str(file))
+        own = file.is_absolute() and not file.resolve().is_relative_to(folder)
+        if not own or known is None or digest_of(file) not in (known, None):
+            raise DataError(
+                f"{where} names code, {name}, that is not the file it was run with, or lies in the "
+                f"folder itself; it is not executed. Look at it, then in Python pass problem=..."
+            )
+
+    return admit
+
+
 def _tables(result: Result, where: str) -> dict[str, Any]:
     tables = result.about.get("settings")
-    if tables is None:
+    if not isinstance(tables, dict) or "problem" not in tables:
         raise DataError(
             f"{where} does not say which problem was solved: it has no settings. "
             f"In Python, pass problem=..."

@@ -28,6 +28,7 @@ _FILES = (
 )
 _MORE = ("holdings.parquet",)  # where it is known who holds what
 _ABOUT = "result.json"  # all that is no array or table, and the digests of the files beside it
+NAMES = (*_FILES, *_MORE, _ABOUT)  # all that a saved result consists of
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -118,13 +119,8 @@ class Result:
         Args:
             path: The folder. An older result in it is replaced.
         """
-        path = Path(path)
-        if path.exists() and not (path / _ABOUT).exists():
-            raise DataError(
-                f"{path} exists and is not a saved result, so it is not overwritten. "
-                f"Choose another path."
-            )
-        write_folder(path, self.fill)
+        check_replaceable(Path(path))
+        write_folder(Path(path), self.fill)
 
     def fill(self, folder: Path) -> None:
         """Write the files of a saved result into a folder; that which lists them comes last."""
@@ -144,6 +140,15 @@ class Result:
         digests = {name: checksums.digest(data) for name, data in files.items()}
         about = {"format": _FORMAT, "status": self.status, **self.about, "files": digests}
         checksums.write_json(folder / _ABOUT, about, shared=True)
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse to put a result in the place of something else."""
+    if path.exists() and not (path / _ABOUT).exists():
+        raise DataError(
+            f"{path} exists and is not a saved result, so it is not overwritten. "
+            f"Choose another path."
+        )
 
 
 def load(path: str | Path) -> Result:

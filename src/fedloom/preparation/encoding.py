@@ -11,6 +11,7 @@ from fedloom.data.dates import with_parts
 from fedloom.data.label_pairs import paired
 from fedloom.errors import DataError
 from fedloom.preparation import tables
+from fedloom.preparation.saved import check_saved
 
 if TYPE_CHECKING:
     import polars as pl
@@ -150,13 +151,14 @@ class Preparation:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Preparation":
-        """What `as_dict` returned."""
-        values = dict(values)
+        """What `as_dict` returned; raises DataError where it is something else."""
+        values = dict(values) if isinstance(values, dict) else {}
         if values.pop("format", None) != _FORMAT:
             raise DataError(
                 f"the preparation was written in another format than {_FORMAT}. "
                 f"Read it with the fedloom version that wrote it."
             )
+        check_saved(values)
         columns = [Column(**column) for column in values.pop("columns")]
         return cls(columns=columns, **values)
 

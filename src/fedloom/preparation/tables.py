@@ -89,7 +89,8 @@ class SiteTable:
 
 def labelled(source: str, frame: "pl.DataFrame", reading: Reading) -> "pl.DataFrame":
     """The rows that have a label, with the parts of dates that are wanted."""
-    require(source, frame, [*reading.targets, *reading.features])
+    # Dates too: a column that is called as a part of one would else pass for it.
+    require(source, frame, [*reading.targets, *reading.features, *reading.dates])
     # While rows are counted as in the file, for messages that name one.
     frame = with_parts(source, frame, reading.dates)
     for name in reading.numeric:

@@ -13,7 +13,7 @@ from fedloom.federation.job import OUTCOME, RESULT, TOPIC
 from fedloom.federation.kits import Kit
 from fedloom.federation.reaching import await_server, knock
 from fedloom.files import write_bytes, write_folder
-from fedloom.measuring.result import Result, load
+from fedloom.measuring.result import NAMES, Result, check_replaceable, load
 
 # FLARE's words for how a job stands.
 QUEUED = ("SUBMITTED", "APPROVED")
@@ -62,12 +62,13 @@ class Session:
         self, job: str, out: Path, noted: Callable[[dict[str, Any]], None] = lambda told: None
     ) -> Result:
         """Bring the result of a job that is done into a folder; `noted` hears how it ended."""
+        check_home(out)
         with self._left_by(job) as outcome:
             told = read_json(outcome)
             noted(told)
-            if told["status"] != "done":
-                kind = DivergedError if told["kind"] == "DivergedError" else FederationError
-                raise kind(told["message"])
+            if told.get("status") != "done":
+                kind = DivergedError if told.get("kind") == "DivergedError" else FederationError
+                raise kind(str(told.get("message")))
             source = outcome.parent / RESULT
             write_folder(out, lambda new: _copy(source, new))
         return load(out)
@@ -132,6 +133,15 @@ def connected(
             flare.close()
 
 
+def check_home(out: Path) -> None:
+    """Refuse to bring a result home in the place of something else; an empty folder is nothing."""
+    if not out.is_dir() or any(out.iterdir()):
+        check_replaceable(out)
+
+
 def _copy(source: Path, target: Path) -> None:
-    for file in source.iterdir():
-        write_bytes(target / file.name, file.read_bytes(), shared=True)
+    """The files of a result, and whatever else the server may have put there not."""
+    for name in NAMES:
+        file = source / name
+        if file.is_file() and not file.is_symlink():
+            write_bytes(target / name, file.read_bytes(), shared=True)

@@ -18,7 +18,7 @@ from fedloom.federation.job import check_sendable, fingerprint, job_of, write_jo
 from fedloom.federation.kits import Kit, check_may_submit
 from fedloom.federation.people.bringing import bring
 from fedloom.federation.people.records import Record, last_run
-from fedloom.federation.people.session import ENDED, GOING, QUEUED, Session, connected
+from fedloom.federation.people.session import ENDED, GOING, QUEUED, Session, check_home, connected
 from fedloom.federation.reaching import CannotWriteError
 from fedloom.measuring.result import Result
 from fedloom.simulator.progress import Progress, Silent
@@ -42,6 +42,7 @@ def follow(
     """Submit a run, or go on with the last one of the same settings; bring its result home."""
     check_sendable(settings.tables, settings.place)
     check_may_submit(kit)
+    check_home(out)
     if resume:
         record = last_run(kit, settings)
     else:

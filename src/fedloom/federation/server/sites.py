@@ -15,6 +15,7 @@ from fedloom import errors
 from fedloom.errors import FederationError
 from fedloom.exchange.hub import Hub, Letter, Lost
 from fedloom.federation.letters import letter_facts
+from fedloom.printable import printable
 
 Facts = dict[str, Any]
 
@@ -29,7 +30,7 @@ class SiteError(Exception):
 
     def __init__(self, kind: str, text: str):
         # It is somebody else's text, and goes into notes and onto screens.
-        super().__init__("".join(c if c.isprintable() else " " for c in text[:_LONGEST_TEXT]))
+        super().__init__(printable(text[:_LONGEST_TEXT]).replace("\n", " "))
         self.kind = kind  # the name of the error's class at the site; "TimeoutError": no answer
 
 

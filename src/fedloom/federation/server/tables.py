@@ -75,7 +75,7 @@ class TablesAtServer(RowsAtServer):
         proposals = {name: there[name]["proposal"] for name in names}
         _check_columns(proposals)
         agreed = _agreed(proposals, reading)
-        reports = [there[name]["report"] for name in names]
+        reports = [{**there[name]["report"], "site": name} for name in names]  # by its certificate
         counts = self._get_ready(names, agreed, [report["rows"] for report in reports])
         hub, missing = self._counted(names, agreed, [report["rows"] for report in reports])
         summed = (to_host(hub.state), to_host(missing))

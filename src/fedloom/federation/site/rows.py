@@ -28,6 +28,7 @@ from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import Fed, Federation, Group
 from fedloom.preparation.encoding import Preparation, plain_encoding
+from fedloom.preparation.tables import MOST_WORDS
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
 from fedloom.rounds.mapping import Plan
@@ -51,8 +52,15 @@ class RowsAtSite:
             raise RefusedError("labels that are pairs are not known over a network yet. Simulate.")
         policy.check_label(self.options["label"])
         policy.check_features(self.options.get("features", ()))
+        _check_categories(self.options.get("categories", {}))
         policy.check_features(self.options.get("categories", ()))
         policy.check_features(self.options.get("dates", ()))
+        if self.options.get("missing", "refuse") != "refuse":
+            raise RefusedError(
+                "missing in [data] would tell how many rows of this site's table have gaps, and of "
+                "which class. Leave it out where all rows are complete, or prepare raw tables "
+                "together, with sites in [data]."
+            )
         self.train = self._read(policy, policy.data_of(kit))
         policy.check_rows(len(self.train))
         self.test = None if policy.test is None else self._read(policy, policy.test)
@@ -69,7 +77,8 @@ class RowsAtSite:
             options["features"] = [name for name in frame.columns if name not in kept]
         dataset = data.load(frame, **options)
         columns = (_column_of(name, dataset) for name in dataset.features)
-        policy.check_table(raw_name(name, dates) for name in columns)
+        there = {name: parts for name, parts in dates.items() if name in frame.columns}
+        policy.check_table(raw_name(name, there) for name in columns)
         classes = None if dataset.labels is None else _names(dataset)
         policy.check_classes(self.options["label"], classes)
         for name, column in zip(dataset.features, np.asarray(dataset.x).T, strict=True):
@@ -160,6 +169,20 @@ class RowsAtSite:
         names = None if self.labels is None else self.labels.tolist()
         listed = tuple(self.train.columns)
         return plain_encoding(self.options["label"], names, self.train.features, listed)
+
+
+def _check_categories(stated: Any) -> None:
+    """Refuse lists of words for which, times this site's rows, there may be no room."""
+    if not isinstance(stated, dict) or not all(
+        isinstance(words, list | tuple)
+        and len(words) <= MOST_WORDS
+        and all(isinstance(word, str) for word in words)
+        for words in stated.values()
+    ):
+        raise RefusedError(
+            f"categories in [data] must give columns of words their words, at most {MOST_WORDS} "
+            f"each. Shorten the lists, or leave the column out of features."
+        )
 
 
 def _handed(site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Array, Tree]:

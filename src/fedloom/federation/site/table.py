@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from fedloom.data.clients import Clients
-from fedloom.errors import RefusedError
+from fedloom.errors import DataError, RefusedError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.expected import expected_exchanges
 from fedloom.exchange.shapes import as_shapes, one_with_rows
@@ -30,7 +30,16 @@ from fedloom.population import Group
 from fedloom.preparation import Preparation, SiteFiles, fitting
 from fedloom.preparation.proposals import AgreedColumns, propose
 from fedloom.preparation.table_problem import TableProblem
-from fedloom.preparation.tables import EMPTY, NUMBER, WORD, Reading, check_no_key, kind_of, places
+from fedloom.preparation.tables import (
+    EMPTY,
+    MOST_WORDS,
+    NUMBER,
+    WORD,
+    Reading,
+    check_no_key,
+    kind_of,
+    places,
+)
 from fedloom.rows import Rows
 
 Facts = dict[str, Any]
@@ -57,6 +66,9 @@ class TableAtSite(RowsAtSite):
         files = files_of(settings)
         check_single(files.reading)
         policy.check_label(files.label)
+        # Before the table is read: whether a column holds numbers or dates is told by a refusal.
+        named = [*files.features, *files.categorical, *files.numeric, *(files.dates or ())]
+        policy.check_features(files.reading.raw(named))
         test = None if policy.test is None else Path(policy.test)
         self.table = files.table(name, Path(policy.data_of(kit)), test)
         policy.check_rows(self.table.train.height)
@@ -107,10 +119,7 @@ class TableAtSite(RowsAtSite):
         """Encode the own rows as has been agreed, and take a place among the sites."""
         roster = Roster(**facts)
         bare = roster.bare()
-        self.preparation = preparation = Preparation.from_dict(json.loads(body))
-        words = {column.name: column.words for column in preparation.columns}
-        said = (preparation.label, preparation.classes, words, preparation.left_out)
-        self._checked(AgreedColumns(*said))
+        self.preparation = preparation = self._checked_whole(_preparation_in(body))
         counts = self._counts(preparation.label, preparation.classes)
         check_own(roster, id, counts, preparation.classes, (len(preparation.features),))
         source, test = self.table.source, None
@@ -126,15 +135,30 @@ class TableAtSite(RowsAtSite):
         """How new tables become rows as all sites' did."""
         return self.preparation
 
+    def _checked_whole(self, prepared: Preparation) -> Preparation:
+        """The hub's preparation, which must read the table as the settings say."""
+        words = {column.name: column.words for column in prepared.columns}
+        self._checked(AgreedColumns(prepared.label, prepared.classes, words, prepared.left_out))
+        dates = {name: list(parts) for name, parts in self.reading.dates.items()}
+        said = (prepared.dates, prepared.encoding, prepared.event, prepared.exposure)
+        if said != (dates, self.reading.encoding, None, None) or prepared.complete:
+            raise RefusedError("the hub would read tables otherwise than the settings say.")
+        return prepared
+
     def _checked(self, agreed: AgreedColumns) -> AgreedColumns:
         """What the hub made of the proposals must be about what this site has proposed."""
-        own = json.loads(self.proposal)["columns"]
+        proposed = json.loads(self.proposal)
+        own, classes = proposed["columns"], proposed["label"]["classes"]
         fits = agreed.label == self.reading.label and agreed.columns.keys() <= own.keys()
         fits = fits and own.keys() - agreed.columns.keys() == agreed.left_out.keys()
+        # Classes as numbers would tell how many rows have each, and numbers as classes which occur.
+        fits = fits and (classes is None) == (agreed.classes is None)
+        fits = fits and set(classes or ()) <= set(agreed.classes or ())
         for name in own.keys() & agreed.columns.keys():
             said, listed = own[name], agreed.columns[name]
             if said["kind"] == WORD:
-                fits = fits and listed is not None and set(said["words"]) <= set(listed)
+                fits = fits and listed is not None and len(listed) <= MOST_WORDS
+                fits = fits and set(said["words"]) <= set(listed or ())
             elif said["kind"] == NUMBER:
                 fits = fits and listed is None
             else:
@@ -142,6 +166,14 @@ class TableAtSite(RowsAtSite):
         if not fits:
             raise RefusedError("what the hub has agreed on is not what this site has proposed.")
         return agreed
+
+
+def _preparation_in(body: bytes) -> Preparation:
+    """The preparation that the hub has sent; anything else is refused."""
+    try:
+        return Preparation.from_dict(json.loads(body))
+    except (ValueError, RecursionError, DataError):
+        raise WireError("a preparation was due, and something else came.") from None
 
 
 def check_single(reading: Reading) -> None:
