@@ -21,7 +21,7 @@ from fedloom.problems.saddle import SaddleProblem
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
-from fedloom.rounds.fit import check_fit
+from fedloom.rounds.given import check_fit
 from fedloom.simulator.devices import SMALL_MODEL, plan_for, put_on_devices
 from fedloom.types import Tree
 

@@ -18,7 +18,7 @@ from fedloom.federation.server.sites import Call, Sites
 from fedloom.federation.server.tables import TablesAtServer
 from fedloom.measuring.result import Result
 from fedloom.problems.vertical import Vertical
-from fedloom.rounds.fit import check_fit
+from fedloom.rounds.given import check_fit
 
 Facts = dict[str, Any]
 

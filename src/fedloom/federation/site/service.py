@@ -56,7 +56,7 @@ from fedloom.federation.site.table import TableAtSite
 from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, part
 from fedloom.measuring import evaluation
 from fedloom.problems.vertical import Vertical
-from fedloom.rounds.kept_programs import kept_programs
+from fedloom.rounds.compiling import kept_programs
 from fedloom.types import Tree
 
 Facts = dict[str, Any]
