@@ -22,11 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import csr_array
 
+from fedloom import draws
 from fedloom.algorithms import EGVFL
 from fedloom.data import from_parties
 from fedloom.population import assemble
 from fedloom.problems import Vertical
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.simulator.devices import plan_for, put_on_devices
 
 ITERATIONS = 100
@@ -76,7 +77,7 @@ def with_scipy(parts: list) -> float:
 
 def with_fedloom(parts: list, labels: np.ndarray):
     """A function that returns the seconds of an iteration, and the bytes of the blocks."""
-    problem, method, root = Vertical(l2=1.0), EGVFL(step=1e-3), keys.root(0)
+    problem, method, root = Vertical(l2=1.0), EGVFL(step=1e-3), draws.key(0)
     federation = assemble(problem, from_parties(parts, labels), None, "float32")
     plan = plan_for(federation, 1)
     federation = put_on_devices(federation, plan)

@@ -60,7 +60,6 @@ TESTS = {  # the longest prefix of a path counts
     "problems/saddle": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
     "problems/vertical": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
     "rounds": _ENGINE,
-    "rounds/keys": ["core/test_draws.py"],
     "exchange": _ENGINE,
     "exchange/secure": ["federation/test_secure.py", "federation/test_active_server.py"],
     "measuring": _ENGINE,

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fedloom import draws
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Replies, Round, relay
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Tree
 
@@ -70,7 +71,7 @@ def exchanges(
         return relay(steps, outgoing, incoming)
 
     def play(algorithm: Algorithm, federation: Federation) -> Tree:
-        root = keys.root(0)
+        root = draws.key(0)
         hub, clients = program.first_state(algorithm, federation, root, _PLAN)
         begin: Callable[..., Round] = getattr(algorithm, stage)
         steps = spied(begin(hub, federation.fed, root))

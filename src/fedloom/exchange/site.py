@@ -11,13 +11,13 @@ from typing import Protocol
 
 import jax
 
+from fedloom import draws
 from fedloom.errors import StaleStateError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.expected import Expectations, Expected
 from fedloom.exchange.hub import FIRST, Letter, Tag
 from fedloom.population import Group, Party
 from fedloom.protocol import Algorithm
-from fedloom.rounds import keys
 from fedloom.rounds.compiling import reproducible
 from fedloom.types import Array, Tree
 
@@ -47,7 +47,8 @@ def _perform(
     return algorithm.perform(method, state, message, group.objective(0), key)
 
 
-_client_key = jax.jit(keys.client)  # some hundred small operations, if each is called by itself
+# Some hundred small operations, if each is called by itself.
+_client_key = jax.jit(draws.client_key)
 
 
 class Site:
@@ -69,9 +70,9 @@ class Site:
         group = dataclasses.replace(group, members=(0,))
         self.group = jax.device_put(group)  # once, and not with every letter
         self.expected = expected
-        self.root = keys.root(seed)
+        self.root = draws.key(seed)
         self.store = store
-        self.first = _first_client(algorithm, group, keys.first_client(self.root, id))
+        self.first = _first_client(algorithm, group, draws.first_client_key(self.root, id))
         self.states: dict[Tag, Tree] = {}
         if store is not None and self._keeps_state:
             self.states |= store.read(self.first)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom import directions
+from fedloom import directions, draws
 from fedloom.data import holdings
 from fedloom.errors import DivergedError
 from fedloom.exchange import wire
@@ -17,7 +17,7 @@ from fedloom.measuring import privacy_ledger
 from fedloom.measuring.result import Result
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.program import State
 from fedloom.simulator.devices import put_on_devices
 from fedloom.simulator.progress import Progress
@@ -46,7 +46,7 @@ class Simulation:
         self.task = task
         self.federation, self.plan = task.federation, task.plan
         self.algorithm = algorithm
-        self.root = keys.root(seed)
+        self.root = draws.key(seed)
         self.total, self.eval_every = rounds, eval_every
         self.on_evaluation = on_evaluation
         self._checkpoint, self._checkpoint_seconds = checkpoint, checkpoint_seconds
