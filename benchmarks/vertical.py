@@ -28,7 +28,7 @@ from fedloom.data import from_parties
 from fedloom.population import assemble
 from fedloom.problems import Vertical
 from fedloom.rounds import program
-from fedloom.simulator.devices import plan_for, put_on_devices
+from fedloom.simulator.task import plan_for, put_on_devices
 
 ITERATIONS = 100
 

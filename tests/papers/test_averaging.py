@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
+from fedloom import draws
 from papers import averaging
 from papers.reference import Draws, LogisticClients
 

@@ -18,7 +18,7 @@ from fedloom.checking.verdicts import BrokenLawError, Difference
 from fedloom.errors import DivergedError, ProtocolError
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, outcome_of
-from fedloom.rounds.alike import named, unlike
+from fedloom.pytrees import named, unlike
 from fedloom.types import Tree
 
 _MANY = 100  # exchanges in a round

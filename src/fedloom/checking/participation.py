@@ -11,9 +11,8 @@ from fedloom import draws
 from fedloom.checking.case import Case
 from fedloom.checking.verdicts import BrokenLawError, Difference, same_bits
 from fedloom.protocol import Ask, Replies, relay
-from fedloom.pytrees import to_host
+from fedloom.pytrees import named, to_host
 from fedloom.rounds import program
-from fedloom.rounds.alike import named
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Held, Tree
 

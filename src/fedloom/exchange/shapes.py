@@ -11,8 +11,9 @@ from fedloom.operators.blocks import Dense
 from fedloom.population import Federation, Group, Party, alone, know, vertical
 from fedloom.problems.base import Problem
 from fedloom.problems.vertical import Vertical
+from fedloom.pytrees import abstract
 from fedloom.rows import Rows, store
-from fedloom.types import Array, Held, abstract
+from fedloom.types import Array, Held
 
 
 def bare_clients(

@@ -82,6 +82,8 @@ class Logistic(Problem):
         """log(1 + exp(-margin)); the labels 0 and 1 stand for -1 and +1."""
         scores = self.predict(model, rows.x)
         losses = softplus(jnp.where(rows.y > 0, -scores, scores))
+        if self.class_weights is None:
+            return losses
         return weighed("Logistic", self.class_weights, losses, rows.y)
 
     def predict(self, model: Tree, x: Held) -> Array:
@@ -175,7 +177,9 @@ def cross_entropy(scores: Array, labels: Held, weights: ClassWeights = None) -> 
     """-log softmax(scores)[label], row by row; the mean over a row that has several labels."""
     chosen = jnp.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
     losses = jax.nn.logsumexp(scores, axis=-1) - chosen
-    return _by_row(weighed("cross-entropy", weights, losses, labels))
+    if weights is not None:
+        losses = weighed("cross-entropy", weights, losses, labels)
+    return _by_row(losses)
 
 
 def _by_row(values: Array) -> Array:

@@ -15,7 +15,7 @@ from fedloom.errors import ProtocolError
 from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
-from fedloom.rounds.alike import check_alike
+from fedloom.pytrees import check_alike
 from fedloom.types import Array, Held, Tree
 
 

@@ -10,9 +10,8 @@ import numpy as np
 from fedloom import draws
 from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Round, outcome_of
-from fedloom.pytrees import payload_bytes
+from fedloom.pytrees import check_alike, payload_bytes, shapes
 from fedloom.replies import Replies
-from fedloom.rounds.alike import check_alike, shapes
 from fedloom.rounds.mapping import Plan, answer, map_group
 from fedloom.types import Array, Held, Tree
 

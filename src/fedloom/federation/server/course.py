@@ -16,7 +16,6 @@ import numpy as np
 
 from fedloom import directions
 from fedloom.algorithms.wrappers.private import sealed
-from fedloom.data import holdings
 from fedloom.exchange import wire
 from fedloom.exchange.expected import expected_exchanges
 from fedloom.exchange.hub import Hub, TooFewRepliesError
@@ -182,5 +181,5 @@ class Course:
                 **privacy_ledger.statement(self.settings.algorithm, self.noises),
                 **self.all.about,
             },
-            holdings=holdings.columns(self.holders),
+            holdings=self.holders.holdings(),
         )
