@@ -11,6 +11,7 @@ import numpy as np
 import fedloom as fl
 from fedloom.cli.main import main
 from fedloom.errors import StaleStateError
+from fedloom.exchange.site import StateFolder
 from fedloom.experiments import settings
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.predicting import predict
@@ -18,7 +19,6 @@ from fedloom.federation.kits import Kit, open_kit
 from fedloom.federation.people.submission import Record
 from fedloom.federation.policy_file import read_policy
 from fedloom.federation.server import checkpoint as server
-from fedloom.federation.site.states import Folder
 from fedloom.measuring import checkpoint
 from fedloom.preparation import SiteFiles
 from fedloom.preparation.proposals import propose
@@ -113,13 +113,13 @@ _STATE = {"control": np.linspace(0, 1, 8, dtype=np.float32), "steps": np.int32(3
 
 
 def _make_states(folder: Path) -> None:
-    shelf = Folder(folder)
+    shelf = StateFolder(folder)
     for round in (3, 4):
         shelf.put((round, 0), {**_STATE, "steps": np.int32(round)})
 
 
 def _read_states(folder: Path) -> None:
-    found = Folder(folder).read(_STATE)
+    found = StateFolder(folder).read(_STATE)
     for file in folder.glob("*.safetensors"):
         round = int(file.stem.split("-")[0])
         if (round, 0) not in found:

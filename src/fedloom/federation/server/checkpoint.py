@@ -8,7 +8,7 @@ import numpy as np
 
 from fedloom import checksums
 from fedloom.errors import DataError, MissingDataError
-from fedloom.exchange import array_files
+from fedloom.exchange import wire
 from fedloom.measuring.result import listed, nested
 from fedloom.types import Tree
 
@@ -40,13 +40,13 @@ def save(progress: Checkpoint, path: Path) -> None:
         if field.name not in _ARRAYS
     }
     tree = {name: getattr(progress, name) for name in _ARRAYS}
-    array_files.write(path, tree, {"run": path.parent.name, "progress": facts})
+    wire.write_file(path, tree, {"run": path.parent.name, "progress": facts})
 
 
 def load(path: Path) -> Checkpoint | None:
     """The last checkpoint; None where no round was completed."""
     try:
-        arrays, facts = array_files.read(path)
+        arrays, facts = wire.read_file(path)
     except MissingDataError:
         return None
     if facts.get("run") != path.parent.name:

@@ -7,8 +7,7 @@ from typing import Any
 import jax
 
 from fedloom.exchange.secure.circle import LEAST
-from fedloom.federation.admission import at_server
-from fedloom.federation.job import Job
+from fedloom.federation.job import Job, admitted_at_server
 from fedloom.federation.server.assembly import Assembly
 from fedloom.federation.server.checkpoint import Checkpoint, load
 from fedloom.federation.server.columns import ColumnsAtServer
@@ -35,7 +34,7 @@ class Conductor:
         log: Callable[[str], None] = lambda text: None,
     ):
         self.job = job
-        self.settings = job.settings(at_server(home))
+        self.settings = job.settings(admitted_at_server(home))
         self.federation = self.settings.federation
         self.file = home / "runs" / job.run / "checkpoint.safetensors"
         self.log = log

@@ -15,13 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom import directions
-from fedloom.algorithms.wrappers.private import sealed
+from fedloom.algorithms.wrappers.private import private_layer, sealed
 from fedloom.exchange import wire
-from fedloom.exchange.expected import expected_exchanges
+from fedloom.exchange.expected import as_shapes, expected_exchanges
 from fedloom.exchange.hub import Hub, TooFewRepliesError
 from fedloom.exchange.secure.hub import SecureHub
 from fedloom.exchange.secure.sums import sums_of
-from fedloom.exchange.shapes import as_shapes
 from fedloom.experiments.settings import Settings
 from fedloom.federation.server.checkpoint import Checkpoint, save
 from fedloom.federation.server.columns import ColumnsAtServer
@@ -61,9 +60,11 @@ class Course:
         run, algorithm = settings.options(), sealed(settings.algorithm)
         self.wanted = all.choose(run["metrics"])
         whole = as_shapes(settings.problem, self.holders, run["batch_size"], run["precision"])
-        self.spent = privacy_ledger.ledger(algorithm, whole)
-        if privacy_ledger.private_layer(algorithm) is None:
-            self.spent = privacy_ledger.of_sites(algorithm, whole, noises)
+        self._spent: Callable[[int], dict[str, float]] | None = None  # of privacy, after a round
+        if private_layer(algorithm) is not None:
+            self._spent = privacy_ledger.ledger(algorithm, whole)
+        elif noises:
+            self._spent = privacy_ledger.of_sites(algorithm, whole, noises)
         secure = settings.federation.secure_aggregation
         kind = functools.partial(SecureHub, sums=sums_of(algorithm, whole)) if secure else Hub
         self.hub: Hub = kind(
@@ -131,7 +132,8 @@ class Course:
             "seconds": self.progress.seconds,
             "sites": float(len(hub.contributors)),
         }
-        self.progress.rows.append(common | self.spent(hub.round) | row)
+        spent = self._spent(hub.round) if self._spent else {}
+        self.progress.rows.append(common | spent | row)
         self.progress.info.append(to_host(info))
         self.progress.client_metrics = table
 
@@ -158,6 +160,9 @@ class Course:
         problem = self.settings.problem
         known = directions.of_metrics(self.wanted.names, problem)
         columns = self.progress.rows[-1] if self.progress.rows else ()
+        promised = {}
+        if self._spent is not None:
+            promised = privacy_ledger.statement(self.settings.algorithm, self.noises)
         return Result(
             model=to_host(self.all.model(hub)),
             state=State(np.int64(hub.round), to_host(hub.state), ()),
@@ -178,7 +183,7 @@ class Course:
                 "notes": notes,
                 "larger_is_better": directions.growing(columns, known),
                 "headline": directions.headline(self.wanted.names, problem),
-                **privacy_ledger.statement(self.settings.algorithm, self.noises),
+                **promised,
                 **self.all.about,
             },
             holdings=self.holders.holdings(),
