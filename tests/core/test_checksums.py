@@ -15,7 +15,7 @@ from fedloom.errors import DataError, MissingDataError
 from fedloom.exchange import wire
 from fedloom.exchange.site import StateFolder
 from fedloom.federation.policy_file import set_data
-from fedloom.federation.server import checkpoint as server
+from fedloom.federation.server import course as server
 from fedloom.files import make_private, write_file, write_folder, write_text
 from fedloom.measuring import checkpoint
 
@@ -108,12 +108,12 @@ def test_a_result_is_not_mixed_from_two_runs(result, tmp_path):
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    server.save(server.Checkpoint(round=3), tmp_path / "one" / "checkpoint.safetensors")
-    assert server.load(tmp_path / "one" / "checkpoint.safetensors").round == 3
+    server.save_checkpoint(server.Checkpoint(round=3), tmp_path / "one" / "checkpoint.safetensors")
+    assert server.load_checkpoint(tmp_path / "one" / "checkpoint.safetensors").round == 3
     (tmp_path / "one").rename(tmp_path / "two")
     with pytest.raises(DataError, match="is the checkpoint of 'one', another run"):
-        server.load(tmp_path / "two" / "checkpoint.safetensors")
-    assert server.load(tmp_path / "one" / "checkpoint.safetensors") is None
+        server.load_checkpoint(tmp_path / "two" / "checkpoint.safetensors")
+    assert server.load_checkpoint(tmp_path / "one" / "checkpoint.safetensors") is None
 
 
 def test_a_state_under_another_ones_name_is_lost_and_the_log_says_so(tmp_path, caplog):
@@ -139,7 +139,7 @@ def umask(request):
 
 def test_states_checkpoints_and_policies_are_private_whatever_the_umask(umask, result, tmp_path):
     StateFolder(tmp_path / "states").put((1, 0), ARRAYS)
-    server.save(server.Checkpoint(), tmp_path / "run" / "checkpoint.safetensors")
+    server.save_checkpoint(server.Checkpoint(), tmp_path / "run" / "checkpoint.safetensors")
     checkpoint.write(tmp_path / "checkpoint.safetensors", result)
     set_data(tmp_path, tmp_path / "rows.csv")
     write_json(tmp_path / "people.json", FACTS)

@@ -18,7 +18,7 @@ from fedloom.experiments.predicting import predict
 from fedloom.federation.kits import Kit, open_kit
 from fedloom.federation.people.submission import Record
 from fedloom.federation.policy_file import read_policy
-from fedloom.federation.server import checkpoint as server
+from fedloom.federation.server import course as server
 from fedloom.measuring import checkpoint
 from fedloom.preparation import SiteFiles
 from fedloom.preparation.proposals import propose
@@ -106,7 +106,7 @@ def _make_server(folder: Path) -> None:
         hub={"model": np.linspace(-1, 1, 12)},
         info=[(), {"weights": np.ones(2)}],
     )
-    server.save(progress, folder / "runs" / "one" / "checkpoint.safetensors")
+    server.save_checkpoint(progress, folder / "runs" / "one" / "checkpoint.safetensors")
 
 
 _STATE = {"control": np.linspace(0, 1, 8, dtype=np.float32), "steps": np.int32(3)}
@@ -216,7 +216,7 @@ SUBJECTS = {
         ),
         Subject(
             "server", _make_server,
-            lambda folder: server.load(folder / "runs" / "one" / "checkpoint.safetensors"),
+            lambda folder: server.load_checkpoint(folder / "runs/one/checkpoint.safetensors"),
             ("runs/one/*",),
         ),
         Subject("states", _make_states, _read_states, ("*.safetensors",)),

@@ -13,7 +13,7 @@ from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param, weighed
 from fedloom.problems.regularisers import Regulariser
-from fedloom.problems.two_classes import check_two_classes
+from fedloom.problems.two_classes import not_two_classes
 from fedloom.rows import Rows, Spec
 from fedloom.types import Array, Held, Tree
 
@@ -64,7 +64,8 @@ class Logistic(Problem):
 
     def agree(self, clients: Any) -> "Logistic":
         """The problem with the weights of classes as numbers."""
-        check_two_classes("Logistic", clients, _OTHERS)
+        if clients.classes not in (0, 2):  # none: a regression
+            raise not_two_classes("Logistic", clients, _OTHERS)
         if self.class_weights is None or clients.classes == 0:
             return self
         agreed_on = agreed("Logistic", self.class_weights, clients)

@@ -9,9 +9,8 @@ import jax
 from fedloom.exchange.secure.circle import LEAST
 from fedloom.federation.job import Job, admitted_at_server
 from fedloom.federation.server.assembly import Assembly
-from fedloom.federation.server.checkpoint import Checkpoint, load
 from fedloom.federation.server.columns import ColumnsAtServer
-from fedloom.federation.server.course import Course
+from fedloom.federation.server.course import Checkpoint, Course, load_checkpoint
 from fedloom.federation.server.rows import RowsAtServer
 from fedloom.federation.server.sites import Call, Sites
 from fedloom.federation.server.tables import TablesAtServer
@@ -73,7 +72,7 @@ class Conductor:
         with jax.enable_x64(self.settings.run.precision == "float64"):
             check_fit(self.settings.algorithm, self.settings.problem)
             all = self._of_all()
-            saved = load(self.file) if self.job.resume else None
+            saved = load_checkpoint(self.file) if self.job.resume else None
             quorum = self._quorum(len(saved.roster["names"])) if saved else None
             assembly = Assembly(self.job, all, self.sites, self.note)
             assembly.gather(saved, quorum)

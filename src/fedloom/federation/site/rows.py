@@ -23,7 +23,7 @@ from fedloom.experiments.settings import Settings
 from fedloom.federation.policy import Policy
 from fedloom.federation.roster import Roster, check_own
 from fedloom.federation.site import protection
-from fedloom.federation.site.scores import OwnScores
+from fedloom.federation.site.protection import OwnScores
 from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import Fed, Federation, Group
