@@ -59,6 +59,7 @@ TESTS = {  # the longest prefix of a path counts
     "problems/personal": ["papers/test_personal.py"],
     "problems/saddle": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
     "problems/vertical": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
+    "draws": ["core/test_draws.py"],
     "rounds": _ENGINE,
     "exchange": _ENGINE,
     "exchange/secure": ["federation/test_secure.py", "federation/test_active_server.py"],
