@@ -28,6 +28,7 @@ from fedloom.data import from_parties
 from fedloom.population import assemble
 from fedloom.problems import Vertical
 from fedloom.rounds import program
+from fedloom.rounds.compiling import compiled
 from fedloom.simulator.task import plan_for, put_on_devices
 
 ITERATIONS = 100
@@ -81,8 +82,9 @@ def with_fedloom(parts: list, labels: np.ndarray):
     federation = assemble(problem, from_parties(parts, labels), None, "float32")
     plan = plan_for(federation, 1)
     federation = put_on_devices(federation, plan)
-    hub, clients, _ = program.compiled(program.opening, True)(method, federation, root, plan=plan)
-    rounds = program.compiled(program.rounds, True)
+    opening = compiled(program.opening, "plan", small_steps=True)
+    hub, clients, _ = opening(method, federation, root, plan=plan)
+    rounds = compiled(program.rounds, "plan", small_steps=True)
 
     def run(stop: int) -> float:
         began = time.perf_counter()
