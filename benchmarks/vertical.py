@@ -22,12 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.sparse import csr_array
 
+from fedloom import draws
 from fedloom.algorithms import EGVFL
 from fedloom.data import from_parties
 from fedloom.population import assemble
 from fedloom.problems import Vertical
-from fedloom.rounds import keys, program
-from fedloom.simulator.devices import plan_for, put_on_devices
+from fedloom.rounds import program
+from fedloom.rounds.compiling import compiled
+from fedloom.simulator.task import plan_for, put_on_devices
 
 ITERATIONS = 100
 
@@ -76,12 +78,13 @@ def with_scipy(parts: list) -> float:
 
 def with_fedloom(parts: list, labels: np.ndarray):
     """A function that returns the seconds of an iteration, and the bytes of the blocks."""
-    problem, method, root = Vertical(l2=1.0), EGVFL(step=1e-3), keys.root(0)
+    problem, method, root = Vertical(l2=1.0), EGVFL(step=1e-3), draws.key(0)
     federation = assemble(problem, from_parties(parts, labels), None, "float32")
     plan = plan_for(federation, 1)
     federation = put_on_devices(federation, plan)
-    hub, clients, _ = program.compiled(program.opening, True)(method, federation, root, plan=plan)
-    rounds = program.compiled(program.rounds, True)
+    opening = compiled(program.opening, "plan", small_steps=True)
+    hub, clients, _ = opening(method, federation, root, plan=plan)
+    rounds = compiled(program.rounds, "plan", small_steps=True)
 
     def run(stop: int) -> float:
         began = time.perf_counter()

@@ -1,8 +1,9 @@
 """Which modules a run passes through: `python -m tools.walks`.
 
 Three walks: `fl.simulate`, `fedloom run FILE`, and a submitted run with server and sites in one
-process, over the bytes that would travel. A module counts when one of its functions is called;
-what a module does while it is imported does not count, so all are imported before.
+process, over the bytes that would travel. The kits of the sites are made before. A module counts
+when one of its functions is called; what a module does while it is imported does not count, so all
+are imported before.
 """
 
 import contextlib
@@ -64,10 +65,13 @@ def main() -> None:
         kits.mkdir()
         digits = fl.data.partition(fl.data.load("digits"), "label", clients=10, classes_each=2)
         method, problem = fl.algorithms.FedAvg(lr=0.1), fl.problems.Multinomial()
+        chosen = harness.settings()
+        wires = harness.federation(kits, chosen)[1]  # kits with rows and policies
+        simulate = fl.simulate  # looked up here: the first look at a public name loads it
         walks = {
-            "fl.simulate": lambda: fl.simulate(method, problem, digits, rounds=2, progress=False),
+            "fl.simulate": lambda: simulate(method, problem, digits, rounds=2, progress=False),
             "fedloom run": lambda: fedloom(["run", str(file), "--out", f"{folder}/out"]),
-            "a submitted run": lambda: harness.federation(kits, harness.settings())[0].run(),
+            "a submitted run": lambda: harness.federation(kits, chosen, wires=wires)[0].run(),
         }
         for name, part in walks.items():
             entered = walked(part)

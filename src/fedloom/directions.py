@@ -1,4 +1,4 @@
-"""Which way a metric should go, and which column is the main one, for tables and pictures alike.
+"""Which metrics are shown, which way they should go, and which column is the main one.
 
 A metric says itself whether larger is better: that of a problem or of a user in its `Metric`, any
 other in the list of all metrics. A result carries the names of those of its metrics
@@ -12,11 +12,32 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fedloom.metrics.catalogue import CATALOGUE
-from fedloom.metrics.ready import READY, shown
+from fedloom.metrics.ready import READY, needing_scores
 from fedloom.problems.base import Metric, Problem
 
 ROWS = "_rows"  # the ending of a metric's mean over all rows
 PARTS = ("rows", "worst", "worst10", "best10", "std")  # endings of columns that summarise a metric
+_SHOWN: Mapping[str | None, tuple[str, ...]] = {
+    "identity": ("rmse", "mae", "r2"),
+    "sign": ("auc",),
+}
+
+
+def shown(problem: Problem, *, one_label: bool = True) -> tuple[str, ...]:
+    """What is measured where nobody says what; the first is the main one.
+
+    Beside the problem's own these are the errors of a regression, if a row has `one_label`, and the
+    AUC where a problem is about the order of scores.
+    """
+    more = _SHOWN.get(problem.link, ()) if one_label else ()
+    return tuple(dict.fromkeys((*more, *problem.metrics())))
+
+
+def shown_without_scores(problem: Problem) -> tuple[str, ...]:
+    """The same over a network, where scores of single rows leave only if somebody asks for them."""
+    names = shown(problem)
+    asking = needing_scores(names)
+    return tuple(name for name in names if name not in asking)
 
 
 def of_metrics(

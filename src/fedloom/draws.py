@@ -1,5 +1,8 @@
 """Random numbers that cost little inside a compiled loop, and are the same on every engine.
 
+Keys are folded from (seed, round, exchange, client), so that every engine draws the same numbers,
+whatever the order in which clients answer. Rounds count from 1; round 0 is the opening.
+
 Two pieces. `key(seed)` makes an ordinary JAX key over a counter-based hash: every function of
 `jax.random` works on it, and a word costs a few integer operations where threefry costs dozens.
 It is for sampling, not for secrets: privacy noise must use a generator made for that.
@@ -23,6 +26,8 @@ from fedloom.types import Array, Held
 _GOLDEN = np.uint32(0x9E3779B9)
 _FEISTEL_ROUNDS = 8  # with sides of 4 or more, pairs are uniform to under one per cent
 _SHORTEST_SIDE = 4
+_FIRST_STATE = 2**31  # no run has so many rounds
+_AT_THE_HUB = 0
 
 
 def _mix(word: Array) -> Array:
@@ -86,13 +91,33 @@ IMPL = _LOOM  # for `jax.random.wrap_key_data`, where a key travels as its words
 
 
 def key(seed: int) -> Array:
-    """The root of all randomness of a run."""
+    """The root of all randomness of a run, from which all other keys descend."""
     return jax.random.key(seed, impl=_LOOM)
 
 
 def fold(key: Array, *path: Array | int) -> Array:
     """Descend from a key along (round, exchange, client, ...)."""
     return functools.reduce(jax.random.fold_in, path, key)
+
+
+def hub_key(root: Array, round: Array | int) -> Array:
+    """The key of the hub's own draws in a round."""
+    return fold(root, round, _AT_THE_HUB)
+
+
+def client_key(root: Array, round: Array | int, exchange: int, client: Array | int) -> Array:
+    """The key of a client in one exchange of a round; exchanges count from 1."""
+    return fold(root, round, exchange, client)
+
+
+def first_hub_key(root: Array) -> Array:
+    """The key of the hub's first state."""
+    return hub_key(root, _FIRST_STATE)
+
+
+def first_client_key(root: Array, id: Array | int) -> Array:
+    """The key of a client's first state."""
+    return client_key(root, _FIRST_STATE, 1, id)
 
 
 def nth(key: Array, index: Array) -> Array:

@@ -99,5 +99,14 @@ def make_private(folder: Path) -> None:
             file.chmod(file.stat().st_mode & _FOLDER_ALONE)  # scripts stay scripts
 
 
+def cache_folder(part: str) -> Path | None:
+    """Where what can be made or fetched again is kept: compiled "programs", or downloaded "data".
+
+    Below $FEDLOOM_CACHE, by default ~/.cache/fedloom; None where that is "off": nothing is kept.
+    """
+    named = os.environ.get("FEDLOOM_CACHE") or "~/.cache/fedloom"
+    return None if named == "off" else Path(named).expanduser() / part
+
+
 def _beside(path: Path) -> Path:
     return path.parent / f".{path.name}.{secrets.token_hex(4)}"

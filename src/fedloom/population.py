@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from fedloom.data.gaps import check_complete
+from fedloom.data import gaps
 from fedloom.data.parties import Holders, Parties
 from fedloom.errors import ParameterError
 from fedloom.layout import Layout
@@ -18,9 +18,9 @@ from fedloom.party import PartyObjective
 from fedloom.problems.base import Problem
 from fedloom.problems.losses import Loss
 from fedloom.problems.vertical import Vertical
-from fedloom.pytrees import pytree, static
+from fedloom.pytrees import abstract, pytree, static
 from fedloom.rows import Rows, Spec, Store, store
-from fedloom.types import Array, Held, Scalar, abstract
+from fedloom.types import Array, Held, Scalar
 
 
 @pytree
@@ -134,8 +134,8 @@ def assemble(
     problem: Problem, clients: Holders, batch_size: int | None, precision: str
 ) -> Federation:
     """Bring a problem and clients together."""
-    if problem.kind != "table":  # raw tables have gaps, which are counted
-        check_complete(clients)
+    if problem.kind != "table" and not clients.is_complete():  # gaps of raw tables are counted
+        gaps.refuse(clients)
     fed = know(problem, clients, precision)
     if isinstance(clients, Parties):
         return Federation(fed, tuple(alone(problem, clients, batch_size, precision)))

@@ -1,4 +1,4 @@
-"""The one place where classes become JAX pytrees.
+"""Trees of arrays: the one place where classes become JAX pytrees, and how trees are told apart.
 
 `jit` keeps compiled programs by the structure of their arguments. In jaxlib 0.10 to 0.12, classes
 registered by `jax.tree_util.register_dataclass` have structures that compare equal if their fields
@@ -8,12 +8,15 @@ class is a part of the structure, so that no two classes can share a program.
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import GetAttrKey
+
+from fedloom.errors import ProtocolError
+from fedloom.types import Array, Tree
 
 T = TypeVar("T")
 
@@ -87,6 +90,67 @@ def payload_bytes(tree: Any) -> int:
     """How many bytes the arrays of a message take on the wire."""
     leaves = jax.tree.leaves(tree)
     return sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in map(_typed, leaves))
+
+
+def abstract(shape: tuple[int, ...], dtype: Any) -> Array:
+    """A shape that stands for an array in a container, for `jax.eval_shape`.
+
+    It has no numbers, so that no type of arrays is true of it; but only containers that are traced
+    and never computed with hold one, and a wider type would be a burden on all who compute.
+    """
+    return cast(Array, jax.ShapeDtypeStruct(shape, dtype))
+
+
+class Unlike(NamedTuple):
+    """The first place at which two trees differ."""
+
+    array: str  # as in "hub.model"
+    before: str  # its type and shape, or "nothing"
+    after: str
+
+
+def unlike(before: Tree, after: Tree, root: str) -> Unlike | None:
+    """Where structures, shapes or types differ; None where they are the same."""
+    old, new = _types(before, root), _types(after, root)
+    for name in old | new:
+        if old.get(name) != new.get(name):
+            return Unlike(name, old.get(name, "nothing"), new.get(name, "nothing"))
+    structures: list[Any] = [jax.tree.structure(tree) for tree in (before, after)]
+    if structures[0] != structures[1]:
+        return Unlike(root, *map(str, structures))
+    return None
+
+
+def check_alike(message: str, before: Tree, after: Tree, root: str) -> None:
+    """Raise ProtocolError where a state is not what it was."""
+    found = unlike(before, after, root)
+    if found is not None:
+        raise ProtocolError(
+            f"{message}; {found.array} was {found.before} and is {found.after}. Return the same "
+            f"arrays, with the same shapes and types."
+        )
+
+
+def named(tree: Tree, root: str = "") -> dict[str, Any]:
+    """The arrays of a tree by their paths, as in "hub.model"."""
+
+    def name(path: Any) -> str:
+        inside = jax.tree_util.keystr(path, simple=True, separator=".")
+        return ".".join(part for part in (root, inside) if part) or "value"
+
+    return {name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def shapes(tree: Tree, root: str = "") -> str:
+    """The types and shapes of a tree's arrays, in a line."""
+    return ", ".join(f"{name} {kind}" for name, kind in _types(tree, root).items()) or "nothing"
+
+
+def _types(tree: Tree, root: str) -> dict[str, str]:
+    def type_of(leaf: Any) -> str:
+        return f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}"
+
+    return {name: type_of(leaf) for name, leaf in named(tree, root).items()}
 
 
 def _typed(leaf: Any) -> Any:

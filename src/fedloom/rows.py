@@ -1,6 +1,6 @@
 """Each client's rows in arrays shared by all: where they begin, how many, how to draw."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,16 @@ class Rows(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Rows(x={in_short(self.x)}, y={in_short(self.y)})"  # no data in a notebook
+
+
+def all_finite(values: Any) -> bool:
+    """Whether every number of an array, dense or sparse, is finite; whole numbers always are."""
+    values = values.data if hasattr(values, "toarray") else np.asarray(values)
+    # A sum is finite if all parts are, up to an overflow, which the second look tells apart.
+    if values.dtype.kind != "f" or values.size == 0:
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
 
 
 class Spec(NamedTuple):

@@ -7,7 +7,7 @@ editor completes what both kinds have, `jnp` functions and arithmetic take both,
 makes an `Array` of it where JAX's own methods, such as `.at`, are wanted.
 """
 
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -22,12 +22,3 @@ Nothing: TypeAlias = tuple[()]
 # A pytree of arrays: NumPy's or JAX's, or shapes that stand for them. Its structure is known when
 # it is made, not to a type checker, so that no type says more than Any.
 Tree: TypeAlias = Any
-
-
-def abstract(shape: tuple[int, ...], dtype: Any) -> Array:
-    """A shape that stands for an array in a container, for `jax.eval_shape`.
-
-    It has no numbers, so that no type of arrays is true of it; but only containers that are traced
-    and never computed with hold one, and a wider type would be a burden on all who compute.
-    """
-    return cast(Array, jax.ShapeDtypeStruct(shape, dtype))

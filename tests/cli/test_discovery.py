@@ -14,7 +14,7 @@ from fedloom.experiments import registries, samples, settings, toml
 from fedloom.experiments.locations import Location
 from fedloom.experiments.schema import schema
 from fedloom.federation.policy import Policy
-from fedloom.rounds.fit import check_fit
+from fedloom.rounds.given import check_fit
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
 KINDS = {registry.kind: registry for registry in registries.ALL}

@@ -16,7 +16,7 @@ from fedloom.experiments.beginnings import COMPARED
 from fedloom.experiments.schema import schema
 from fedloom.federation.job import check_sendable, job_of
 from fedloom.federation.provisioning import read_project
-from fedloom.rounds.fit import check_fit
+from fedloom.rounds.given import check_fit
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
 

@@ -12,10 +12,10 @@ from safetensors.numpy import load_file
 import fedloom as fl
 from fedloom.checksums import BLANK, read_json, seal, unseal, write_json
 from fedloom.errors import DataError, MissingDataError
-from fedloom.exchange import array_files
+from fedloom.exchange import wire
+from fedloom.exchange.site import StateFolder
 from fedloom.federation.policy_file import set_data
-from fedloom.federation.server import checkpoint as server
-from fedloom.federation.site.states import Folder
+from fedloom.federation.server import course as server
 from fedloom.files import make_private, write_file, write_folder, write_text
 from fedloom.measuring import checkpoint
 
@@ -44,20 +44,20 @@ def test_every_byte_of_a_json_file_counts(tmp_path):
 
 def test_every_byte_of_an_array_file_counts(tmp_path):
     file = tmp_path / "arrays.safetensors"
-    array_files.write(file, ARRAYS, FACTS)
-    arrays, facts = array_files.read(file)
+    wire.write_file(file, ARRAYS, FACTS)
+    arrays, facts = wire.read_file(file)
     assert facts == FACTS
     np.testing.assert_array_equal(arrays["deep/b"], ARRAYS["deep"]["b"])
     assert load_file(file).keys() == {"w", "deep/b"}  # for other tools it is plain safetensors
     for changed in flipped(file.read_bytes()):
         file.write_bytes(changed)
         with pytest.raises(DataError, match=r"arrays\.safetensors"):
-            array_files.read(file)
+            wire.read_file(file)
 
 
 def test_the_same_content_is_the_same_bytes(tmp_path):
     for name in ("one", "two"):
-        array_files.write(tmp_path / name, ARRAYS, FACTS)
+        wire.write_file(tmp_path / name, ARRAYS, FACTS)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
@@ -97,7 +97,7 @@ def result():
 def test_a_result_is_not_mixed_from_two_runs(result, tmp_path):
     result.save(tmp_path / "one")
     result.save(tmp_path / "two")
-    other = array_files.wire.encode({"w": np.zeros(3)})
+    other = wire.encode({"w": np.zeros(3)})
     (tmp_path / "two" / "model.safetensors").write_bytes(other)
     fl.load(tmp_path / "one")
     with pytest.raises(DataError, match=r"model\.safetensors: is not the file that belongs here"):
@@ -108,16 +108,16 @@ def test_a_result_is_not_mixed_from_two_runs(result, tmp_path):
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    server.save(server.Checkpoint(round=3), tmp_path / "one" / "checkpoint.safetensors")
-    assert server.load(tmp_path / "one" / "checkpoint.safetensors").round == 3
+    server.save_checkpoint(server.Checkpoint(round=3), tmp_path / "one" / "checkpoint.safetensors")
+    assert server.load_checkpoint(tmp_path / "one" / "checkpoint.safetensors").round == 3
     (tmp_path / "one").rename(tmp_path / "two")
     with pytest.raises(DataError, match="is the checkpoint of 'one', another run"):
-        server.load(tmp_path / "two" / "checkpoint.safetensors")
-    assert server.load(tmp_path / "one" / "checkpoint.safetensors") is None
+        server.load_checkpoint(tmp_path / "two" / "checkpoint.safetensors")
+    assert server.load_checkpoint(tmp_path / "one" / "checkpoint.safetensors") is None
 
 
 def test_a_state_under_another_ones_name_is_lost_and_the_log_says_so(tmp_path, caplog):
-    store = Folder(tmp_path)
+    store = StateFolder(tmp_path)
     store.put((1, 0), ARRAYS)
     store.put((2, 0), ARRAYS)
     (tmp_path / "1-0.safetensors").rename(tmp_path / "3-0.safetensors")
@@ -138,8 +138,8 @@ def umask(request):
 
 
 def test_states_checkpoints_and_policies_are_private_whatever_the_umask(umask, result, tmp_path):
-    Folder(tmp_path / "states").put((1, 0), ARRAYS)
-    server.save(server.Checkpoint(), tmp_path / "run" / "checkpoint.safetensors")
+    StateFolder(tmp_path / "states").put((1, 0), ARRAYS)
+    server.save_checkpoint(server.Checkpoint(), tmp_path / "run" / "checkpoint.safetensors")
     checkpoint.write(tmp_path / "checkpoint.safetensors", result)
     set_data(tmp_path, tmp_path / "rows.csv")
     write_json(tmp_path / "people.json", FACTS)

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 import fedloom as fl
 from fedloom.deploy import Deployed
 from fedloom.deploy.packing import pack, unpack
-from fedloom.exchange import array_files
+from fedloom.exchange import wire
 from fedloom.layout import layout_of
 from fedloom.operators.quantisers import Quantiser, layers_to_quantise
 from fedloom.rows import Spec
@@ -122,11 +122,11 @@ def test_taking_a_clients_model_from_a_result(tmp_path):
 def test_files_that_are_no_packed_models_are_refused(tmp_path):
     own, path = made(fl.models.MLP((5, 4)), (4,), bits=1), tmp_path / "own.safetensors"
     own.save(path)
-    tensors, about = array_files.read(path)
+    tensors, about = wire.read_file(path)
     save_file(tensors, path)
     with pytest.raises(fl.FedloomError, match="carries no checksum"):
         fl.load(path)
-    array_files.write(path, tensors)
+    wire.write_file(path, tensors)
     with pytest.raises(fl.FedloomError, match="is not a model that fedloom packed"):
         fl.load(path)
     for change, message in (
@@ -135,7 +135,7 @@ def test_files_that_are_no_packed_models_are_refused(tmp_path):
         ({"packed": {}}, "the arrays must be"),
         ({"packed": {"1/weights": {"bits": 2, "shape": [5, 4]}}}, "20 codes of 2 bits must be 5"),
     ):
-        array_files.write(path, tensors, about | change)
+        wire.write_file(path, tensors, about | change)
         with pytest.raises(fl.FedloomError, match=message):
             fl.load(path)
     with pytest.raises(fl.FedloomError, match="rows must have shape"):

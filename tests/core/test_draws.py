@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom import draws
-from fedloom.rounds import keys
 
 SAMPLES = 60_000
 IMPROBABLE = 1e-5  # a p-value that a sound generator meets once in a hundred thousand seeds
@@ -119,10 +118,13 @@ def test_bits_of_every_width_are_uniform(dtype, double):
 
 
 def test_a_first_state_shares_no_key_with_a_round():
-    root, rounds = keys.root(0), jnp.arange(1000)
+    root, rounds = draws.key(0), jnp.arange(1000)
     pairs = (
-        (keys.first_hub(root), jax.vmap(lambda r: keys.hub(root, r))(rounds)),
-        (keys.first_client(root, 3), jax.vmap(lambda r: keys.client(root, r, 1, 3))(rounds)),
+        (draws.first_hub_key(root), jax.vmap(lambda r: draws.hub_key(root, r))(rounds)),
+        (
+            draws.first_client_key(root, 3),
+            jax.vmap(lambda r: draws.client_key(root, r, 1, 3))(rounds),
+        ),
     )
     for first, others in pairs:
         same = jax.random.key_data(others) == jax.random.key_data(first)

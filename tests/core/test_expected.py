@@ -5,8 +5,13 @@ import numpy as np
 import pytest
 
 from fedloom.data.parties import Parties
-from fedloom.exchange.expected import expected_exchanges
-from fedloom.exchange.shapes import as_shapes, bare_clients, bare_parties, one_with_rows
+from fedloom.exchange.expected import (
+    as_shapes,
+    bare_clients,
+    bare_parties,
+    expected_exchanges,
+    one_with_rows,
+)
 from fedloom.population import alone, assemble
 from laws.trials import ALL, BATCH, KEYS, trial
 

@@ -6,9 +6,8 @@ import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE as METHODS
-from fedloom.directions import headline
+from fedloom.directions import headline, shown
 from fedloom.measuring import evaluation
-from fedloom.metrics.ready import shown
 from fedloom.parameters import parametrised
 
 FEDAVG = fl.algorithms.FedAvg(lr=0.3)

@@ -12,8 +12,8 @@ import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 import fedloom as fl
-from fedloom.rounds import kept_programs as module
-from fedloom.rounds.kept_programs import kept_programs
+from fedloom.rounds import compiling as module
+from fedloom.rounds.compiling import kept_programs
 from fedloom.simulator.many_runs import PlannedRun, simulate_many
 
 NAMES = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")

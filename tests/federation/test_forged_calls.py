@@ -12,7 +12,7 @@ from federation.hospitals import chosen as encoded
 from federation.hospitals import hospitals, rare
 from fedloom.errors import FederationError, RefusedError, WireError
 from fedloom.federation.site.answers import Answers
-from fedloom.federation.site.noise import protect
+from fedloom.federation.site.protection import protect
 from fedloom.federation.site.service import SiteService
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}

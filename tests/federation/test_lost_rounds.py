@@ -9,7 +9,7 @@ import pytest
 from federation.harness import MORE, Wire, clients, federation, policies, refused, settings
 from fedloom.errors import FederationError
 from fedloom.federation.job import job_of
-from fedloom.federation.server import checkpoint, sites
+from fedloom.federation.server import course, sites
 from fedloom.federation.server.conductor import Conductor
 from fedloom.federation.server.sites import SiteError
 
@@ -161,8 +161,8 @@ def test_a_checkpoint_keeps_what_rounds_showed_in_its_place(tmp_path):
     """Before the first round that is not lost there is nothing to show."""
     rows = [{"round": float(i)} for i in range(3)]
     shown = [(), (), {"weights": np.arange(2.0)}]
-    checkpoint.save(checkpoint.Checkpoint(rows=rows, info=shown), tmp_path / "checkpoint")
-    first, second, third = checkpoint.load(tmp_path / "checkpoint").info
+    course.save_checkpoint(course.Checkpoint(rows=rows, info=shown), tmp_path / "checkpoint")
+    first, second, third = course.load_checkpoint(tmp_path / "checkpoint").info
     assert first == second == ()
     np.testing.assert_array_equal(third.weights, [0.0, 1.0])
 

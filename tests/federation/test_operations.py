@@ -18,8 +18,7 @@ from fedloom.cli.main import main
 from fedloom.errors import FederationError, RefusedError
 from fedloom.federation import components
 from fedloom.federation.abandoned import end_abandoned
-from fedloom.federation.compatibility import check_version
-from fedloom.federation.job import OUTCOME, TOPIC, job_of
+from fedloom.federation.job import OUTCOME, TOPIC, check_version, job_of
 from fedloom.federation.kits import Kit
 from fedloom.federation.locks import LOCK, held
 from fedloom.federation.people import submission

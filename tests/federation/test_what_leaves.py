@@ -9,7 +9,7 @@ import pytest
 from federation.harness import hello, refused, settings
 from federation.hospitals import FEDAVG, PATIENTS, chosen, hospitals, rare, raw
 from fedloom.errors import RefusedError
-from fedloom.federation.site import small_counts
+from fedloom.federation.site import protection
 from fedloom.rows import Rows
 
 ATTACKS = {
@@ -136,13 +136,13 @@ def test_raw_tables_tell_neither_words_nor_gaps_of_a_few_rows(tmp_path):
     ],
 )
 def test_counts_as_they_are_told(counts, told):
-    assert small_counts.told(counts, 5) == told and sum(told) == sum(counts)
+    assert protection.told_counts(counts, 5) == told and sum(told) == sum(counts)
 
 
 def test_columns_without_what_a_few_rows_have():
     x = np.array([[np.nan, np.nan], *[[1.0, np.nan]] * 4, [7.0, 2.0]])
     y = np.array([[0, 0], [0, -1], [0, -1], [0, -1], [1, -1], [-1, -1]])
-    rows = small_counts.without_rare(Rows(x, y), 3)
+    rows = protection.without_rare(Rows(x, y), 3)
     np.testing.assert_allclose(rows.x[:, 0], [11 / 5, 1, 1, 1, 1, 7])  # one gap, filled
     np.testing.assert_array_equal(np.isnan(rows.x[:, 1]), np.isnan(x[:, 1]))  # many: as they are
     np.testing.assert_array_equal(rows.y[:, 0], [0] * 6)  # the rare word and the gap are gone

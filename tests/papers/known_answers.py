@@ -9,9 +9,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from fedloom import draws
 from fedloom.doctor import known_answers as doctor
 from fedloom.population import assemble
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from papers import averaging, composite, minimax, personal, robust, vertical
 from papers.minimax import AUCClients, Drawn
@@ -55,7 +56,7 @@ def answers():
 def quped(task, networks):
     """Two architectures, 2 bits and full precision, from the networks that the library draws."""
     federation = assemble(task.problem, task.clients, doctor.BATCH, "float64")
-    hub, groups = program.first_state(task.algorithm, federation, keys.root(0), Plan(None, None))
+    hub, groups = program.first_state(task.algorithm, federation, draws.key(0), Plan(None, None))
     first = {}
     for (_, members), states in zip(task.problem.groups(task.clients), groups, strict=True):
         for place, i in enumerate(members):

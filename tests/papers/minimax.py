@@ -5,7 +5,6 @@ import numpy as np
 
 from fedloom import cohorts, draws
 from fedloom.algorithms.wrappers import unreliable
-from fedloom.rounds import keys
 
 
 class AUCClients:
@@ -55,10 +54,10 @@ class Drawn:
 
     def __init__(self, clients, batch_size, seed=0, drop=0.0):
         self.sizes = [len(y) for y in clients.y]
-        self.batch_size, self.root, self.drop = batch_size, keys.root(seed), drop
+        self.batch_size, self.root, self.drop = batch_size, draws.key(seed), drop
 
     def key(self, round, exchange, i):
-        return keys.client(self.root, round, exchange, i)
+        return draws.client_key(self.root, round, exchange, i)
 
     def rows(self, key, i):
         count = min(self.batch_size, self.sizes[i])
@@ -72,12 +71,12 @@ class Drawn:
 
     def there(self, round):
         """Who takes part where everyone is asked, and some are away."""
-        key = draws.fold(keys.hub(self.root, round), unreliable._AWAY)
+        key = draws.fold(draws.hub_key(self.root, round), unreliable._AWAY)
         away = jax.random.bernoulli(key, self.drop, (len(self.sizes),))
         return np.flatnonzero(~np.asarray(away)).tolist()
 
     def cohort(self, round, size):
-        return self.cohort_of(keys.hub(self.root, round), size)
+        return self.cohort_of(draws.hub_key(self.root, round), size)
 
     def cohort_of(self, key, size):
         return np.asarray(cohorts.uniform(key, len(self.sizes), size).ids).tolist()
@@ -284,7 +283,7 @@ def fednest(clients, drawn, *, lr, dual_lr, local_steps: int, inner_rounds, coho
     """C6, steps divided by tau."""
     u, al = clients.start()
     for r in range(1, rounds + 1):
-        hub_keys = jax.random.split(keys.hub(drawn.root, r), inner_rounds + 1)
+        hub_keys = jax.random.split(draws.hub_key(drawn.root, r), inner_rounds + 1)
         for k in range(inner_rounds):
             chosen = drawn.cohort_of(hub_keys[k], cohort)
             look, work = 2 * k + 1, 2 * k + 2

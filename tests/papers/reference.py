@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom import cohorts, draws
-from fedloom.rounds import keys
 
 _distinct = jax.jit(draws.distinct, static_argnames="count")
 
@@ -19,7 +18,7 @@ _distinct = jax.jit(draws.distinct, static_argnames="count")
 @functools.partial(jax.jit, static_argnames=("count", "steps"))
 def _batches(root, round, exchange, client, domain, count, steps):
     """The rows that a client draws in each step, in one program: calls one by one take longer."""
-    key = keys.client(root, round, exchange, client)
+    key = draws.client_key(root, round, exchange, client)
     rows = lambda step: draws.distinct(draws.nth(key, step), domain, count)  # noqa: E731
     return jax.vmap(rows)(jnp.arange(steps))
 
@@ -58,10 +57,10 @@ class Draws:
     def __init__(self, clients, batch_size, seed=0):
         self.sizes = [len(y) for y in clients.y]
         self.batch_size = batch_size
-        self.root = keys.root(seed)
+        self.root = draws.key(seed)
 
     def hub_key(self, round):
-        return keys.hub(self.root, round)
+        return draws.hub_key(self.root, round)
 
     def cohort(self, round, size):
         return np.asarray(cohorts.uniform(self.hub_key(round), len(self.sizes), size).ids).tolist()
@@ -75,7 +74,7 @@ class Draws:
 
     def batch(self, round, exchange, client):
         """The rows that a client draws with the key of an exchange itself."""
-        return self.rows(keys.client(self.root, round, exchange, client), client)
+        return self.rows(draws.client_key(self.root, round, exchange, client), client)
 
     def batches(self, round, exchange, client, steps):
         """The rows of each local step."""

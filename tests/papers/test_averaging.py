@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from fedloom.rounds import keys
+from fedloom import draws
 from papers import averaging
 from papers.reference import Draws, LogisticClients
 
@@ -99,10 +99,10 @@ def test_stragglers_do_less_but_count():
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_stragglers_take_1_to_all_but_one_of_their_steps(steps, double):
     """With probability 1/2; a client that has one step to take takes it. Full batches."""
-    draws, lengths = Draws(CLIENTS, None), []
+    drawn, lengths = Draws(CLIENTS, None), []
 
     def taken(r, i):
-        _, chance, part = jax.random.split(keys.client(draws.root, r, 1, i), 3)
+        _, chance, part = jax.random.split(draws.client_key(drawn.root, r, 1, i), 3)
         late = jax.random.uniform(chance) < 0.5
         lengths.append(int(jax.random.randint(part, (), 1, steps)) if late and steps > 1 else steps)
         return lengths[-1]
@@ -110,7 +110,7 @@ def test_stragglers_take_1_to_all_but_one_of_their_steps(steps, double):
     method = fl.algorithms.FedProx(lr=0.3, mu=0.5, local_steps=steps, cohort=3, stragglers=50)
     got = simulate(method, batch_size=None)
     options = {"lr": 0.3, "mu": 0.5, "steps": steps, "cohort": 3, "rounds": 5}
-    close(got.model, averaging.fedprox(CLIENTS, draws, taken=taken, **options))
+    close(got.model, averaging.fedprox(CLIENTS, drawn, taken=taken, **options))
     assert max(lengths) == steps and min(lengths) == 1
 
 

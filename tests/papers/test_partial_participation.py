@@ -18,10 +18,11 @@ import pytest
 
 import fedloom as fl
 from fedloom import algorithms as fa
+from fedloom import draws
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.wrappers.base import layers
 from fedloom.population import assemble
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from papers.limits import (
     CLASSES,
@@ -226,12 +227,12 @@ def play(method, federation, weights, seeds, rounds, of):
     """The mean over the second half of the rounds, for each weighting and seed, in one program."""
 
     def one(weights, seed):
-        fed, root = dataclasses.replace(federation.fed, weights=weights), keys.root(seed)
+        fed, root = dataclasses.replace(federation.fed, weights=weights), draws.key(seed)
         world = dataclasses.replace(federation, fed=fed)
 
         def go_on(round, carried):
             hub, clients, total = carried
-            steps = method.round(hub, fed, keys.hub(root, round))
+            steps = method.round(hub, fed, draws.hub_key(root, round))
             hub, clients, *_ = program.drive(steps, method, world, clients, root, round, PLAN)
             now = of(method, hub, clients, fed)
             return hub, clients, total + jnp.where(round > rounds // 2, now, 0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
+from fedloom import draws
 from fedloom.algorithms import (
     FedAvg,
     LocalTraining,
@@ -19,7 +20,7 @@ from fedloom.algorithms import (
 )
 from fedloom.errors import ParameterError
 from fedloom.population import assemble
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from papers import personal
 from papers.personal import Levels, Networks
@@ -47,7 +48,7 @@ def close(a, b, tolerance=1e-12):
 def first_state(method, problem):
     """The hub's and every client's state before the first round."""
     federation = assemble(problem, CLIENTS, 4, "float64")
-    hub, groups = program.first_state(method, federation, keys.root(0), Plan(None, None))
+    hub, groups = program.first_state(method, federation, draws.key(0), Plan(None, None))
     return hub, by_client(problem, groups)
 
 
@@ -133,11 +134,11 @@ def test_quantized_training_follows_its_listing(double):
     _, clients = first_state(method, ALIKE)
     level = Levels(2, 8, pull=0.05, centre_lr=0.05)
     got = by_client(ALIKE, simulate(method, ALIKE).state.clients)
-    draws = Draws(NET, 4)
+    drawn = Draws(NET, 4)
     for i in range(NET.n):
         x, c, done = clients[i].point.model, clients[i].point.centres[0], 0
         for r in range(1, 5):
-            for batch in draws.batches(r, 1, i, 3):
+            for batch in drawn.batches(r, 1, i, 3):
                 slope = lambda v: NET.grad(i, v, batch)  # noqa: B023, E731
                 t = passes(i, done)
                 x, c = personal.personal_step(x, c, level, slope, 0.2 * 0.8**t, t + 1)
@@ -176,14 +177,14 @@ def test_pfedme_follows_its_listing(double):
 
 @pytest.mark.parametrize("variant", ["first-order", "hessian-free"])
 def test_per_fedavg_follows_its_listing(variant, double):
-    draws = Draws(LOGISTIC, 4)
+    drawn = Draws(LOGISTIC, 4)
 
     def triples(r, i, k):
-        step = jax.random.split(keys.client(draws.root, r, 1, i), 3)[k]
-        return [draws.rows(key, i) for key in jax.random.split(step, 3)]
+        step = jax.random.split(draws.client_key(drawn.root, r, 1, i), 3)[k]
+        return [drawn.rows(key, i) for key in jax.random.split(step, 3)]
 
     w = personal.per_fedavg(
-        LOGISTIC, triples, draws, lr=0.2, a=0.3, hessian_free=variant == "hessian-free", **GOLDEN
+        LOGISTIC, triples, drawn, lr=0.2, a=0.3, hessian_free=variant == "hessian-free", **GOLDEN
     )
     method = PerFedAvg(personal_lr=0.3, variant=variant, **COUNTS)
     got = simulate(method, fl.problems.Logistic(l2=0.1), LINEAR)

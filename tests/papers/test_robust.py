@@ -11,12 +11,13 @@ from scipy.optimize import minimize
 
 import fedloom as fl
 from conftest import data_folder
+from fedloom import draws
 from fedloom.algorithms import AFL, DRFA, DRFAGA, DRFAProx, FedAvg, QFedAvg, QFedSGD
 from fedloom.algorithms.robust import drfa as drfa_module
 from fedloom.errors import ParameterError
 from fedloom.population import assemble
 from fedloom.protocol import Cohort, relay
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from papers import robust
 from papers.reference import Draws, LogisticClients
@@ -140,7 +141,7 @@ TINY = DRFA(lr=0.3, weight_lr=0.1, local_steps=STEPS, cohort=M)
 def tiny(double):
     """A hub in the middle of a run, and full gradients, so that only t', D and U are random."""
     federation = assemble(FREE, FEDERATION, None, "float64")
-    hub = TINY.init_hub(federation.fed, keys.root(0))
+    hub = TINY.init_hub(federation.fed, draws.key(0))
     return federation.fed, hub._replace(weights=jnp.array([0.55, 0.3, 0.1, 0.05]))
 
 
@@ -149,7 +150,7 @@ def play(tiny):
     """One round of the method itself, with the draws that are named put in the place of its own."""
     fed, hub = tiny
     federation = assemble(FREE, FEDERATION, None, "float64")
-    root = keys.root(0)
+    root = draws.key(0)
 
     @jax.jit
     def after(algorithm, stop, chosen):
@@ -162,7 +163,7 @@ def play(tiny):
                 to = Cohort(ids, np.ones(len(ids), bool), repeats=to.repeats)
             return dataclasses.replace(request, message=message, to=to)
 
-        steps = relay(algorithm.round(hub, fed, keys.hub(root, 1)), outgoing=outgoing)
+        steps = relay(algorithm.round(hub, fed, draws.hub_key(root, 1)), outgoing=outgoing)
         return program.drive(steps, algorithm, federation, ((),), root, 1, PLAN)[0]
 
     def played(algorithm=TINY, stop=None, **chosen):
@@ -216,10 +217,10 @@ def test_drawing_by_lambda_with_replacement_is_unbiased_and_without_is_not(tiny,
         assert request.to.repeats
         return request.to.ids
 
-    draws = np.asarray(jax.vmap(drawn)(jax.random.split(keys.root(1), 4000)))
-    repeated = np.mean(draws[:, 0] == draws[:, 1])
+    ids = np.asarray(jax.vmap(drawn)(jax.random.split(draws.key(1), 4000)))
+    repeated = np.mean(ids[:, 0] == ids[:, 1])
     assert repeated == pytest.approx(lam @ lam, abs=0.03)
-    np.testing.assert_allclose(np.bincount(draws.ravel(), minlength=N) / draws.size, lam, atol=0.03)
+    np.testing.assert_allclose(np.bincount(ids.ravel(), minlength=N) / ids.size, lam, atol=0.03)
 
 
 def test_t_prime_is_one_draw_for_all_from_one_to_the_last_step(tiny):
@@ -228,7 +229,7 @@ def test_t_prime_is_one_draw_for_all_from_one_to_the_last_step(tiny):
     def stop(key):
         return next(TINY.round(hub, fed, key)).message.stop
 
-    stops = np.asarray(jax.vmap(stop)(jax.random.split(keys.root(2), 3000)))
+    stops = np.asarray(jax.vmap(stop)(jax.random.split(draws.key(2), 3000)))
     assert stops.shape == (3000,)  # a number for the round, not one for each client
     np.testing.assert_allclose(np.bincount(stops, minlength=STEPS + 1)[1:] / 3000, 1 / 3, atol=0.04)
 

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from fedloom import cohorts, draws
-from fedloom.rounds import keys
 
 
 class Columns:
@@ -249,17 +248,17 @@ class Chances:
     """The draws of a run with reference points."""
 
     def __init__(self, seed=0):
-        self.root = keys.root(seed)
-        self.seed = keys.hub(self.root, 0)
+        self.root = draws.key(seed)
+        self.seed = draws.hub_key(self.root, 0)
 
     def common(self, iteration, way):
         return draws.fold(self.seed, iteration, way)
 
     def own(self, iteration, exchange, party):
-        return keys.client(self.root, iteration + 1, exchange, party)
+        return draws.client_key(self.root, iteration + 1, exchange, party)
 
     def hub(self, iteration):
-        return keys.hub(self.root, iteration + 1)
+        return draws.hub_key(self.root, iteration + 1)
 
     def coin(self, key, p):
         return bool(jax.random.uniform(key) < p)

@@ -11,14 +11,14 @@ import numpy as np
 import fedloom as fl
 from fedloom.cli.main import main
 from fedloom.errors import StaleStateError
+from fedloom.exchange.site import StateFolder
 from fedloom.experiments import settings
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.predicting import predict
 from fedloom.federation.kits import Kit, open_kit
 from fedloom.federation.people.submission import Record
 from fedloom.federation.policy_file import read_policy
-from fedloom.federation.server import checkpoint as server
-from fedloom.federation.site.states import Folder
+from fedloom.federation.server import course as server
 from fedloom.measuring import checkpoint
 from fedloom.preparation import SiteFiles
 from fedloom.preparation.proposals import propose
@@ -106,20 +106,20 @@ def _make_server(folder: Path) -> None:
         hub={"model": np.linspace(-1, 1, 12)},
         info=[(), {"weights": np.ones(2)}],
     )
-    server.save(progress, folder / "runs" / "one" / "checkpoint.safetensors")
+    server.save_checkpoint(progress, folder / "runs" / "one" / "checkpoint.safetensors")
 
 
 _STATE = {"control": np.linspace(0, 1, 8, dtype=np.float32), "steps": np.int32(3)}
 
 
 def _make_states(folder: Path) -> None:
-    shelf = Folder(folder)
+    shelf = StateFolder(folder)
     for round in (3, 4):
         shelf.put((round, 0), {**_STATE, "steps": np.int32(round)})
 
 
 def _read_states(folder: Path) -> None:
-    found = Folder(folder).read(_STATE)
+    found = StateFolder(folder).read(_STATE)
     for file in folder.glob("*.safetensors"):
         round = int(file.stem.split("-")[0])
         if (round, 0) not in found:
@@ -216,7 +216,7 @@ SUBJECTS = {
         ),
         Subject(
             "server", _make_server,
-            lambda folder: server.load(folder / "runs" / "one" / "checkpoint.safetensors"),
+            lambda folder: server.load_checkpoint(folder / "runs/one/checkpoint.safetensors"),
             ("runs/one/*",),
         ),
         Subject("states", _make_states, _read_states, ("*.safetensors",)),

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from fedloom import draws
 from fedloom.measuring.result import Result
 from fedloom.problems import L1, Ball, LeastSquares, Logistic, Zero
-from fedloom.rounds import keys
 from papers import averaging, composite, personal, robust
 from papers.reference import Draws, LogisticClients
 from verification.cases import Case, OfRows
@@ -159,7 +158,7 @@ def per_fedavg(case: Case, result: Result) -> Iterator[Pair]:
     clients, drawn = start(case)
 
     def triples(r: int, i: int, k: int) -> list[np.ndarray]:
-        step = draws.nth(keys.client(drawn.root, r, 1, i), k)
+        step = draws.nth(draws.client_key(drawn.root, r, 1, i), k)
         return [drawn.rows(key, i) for key in jax.random.split(step, 3)]
 
     options = given(case, "lr", "cohort", a="personal_lr", e="difference", steps="local_steps")

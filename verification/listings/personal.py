@@ -7,12 +7,13 @@ import jax
 import numpy as np
 from hypothesis import strategies as st
 
+from fedloom import draws
 from fedloom.algorithms import Quantisation
 from fedloom.measuring.result import Result
 from fedloom.models import MLP
 from fedloom.population import assemble
 from fedloom.problems import Personal
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from papers import personal
 from papers.personal import Levels, Networks
@@ -61,7 +62,7 @@ def by_client(case: Case, groups: tuple[Any, ...]) -> list[Any]:
 def first_state(case: Case) -> tuple[np.ndarray, list[Any]]:
     """The common model and all clients' states before the first round."""
     federation = assemble(case.problem, case.data.build(), case.batch_size, case.precision)
-    root = keys.root(case.seed)
+    root = draws.key(case.seed)
     hub, groups = program.first_state(case.method, federation, root, Plan(None, None))
     return np.asarray(getattr(hub, "model", ())), by_client(case, groups)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from fedloom.arguments import named
 from fedloom.checking.case import Case
 from fedloom.checking.examples import example
 from fedloom.checking.federations import Trial, kind_for, trial
@@ -20,9 +19,8 @@ from fedloom.parameters import at_least
 from fedloom.parameters import check as check_rule
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.fit import check_fit
-from fedloom.rounds.given import check_clients, check_problem
-from fedloom.rounds.kept_programs import kept_programs
+from fedloom.rounds.compiling import kept_programs
+from fedloom.rounds.given import check_clients, check_fit, check_problem, named
 
 
 @named

@@ -8,12 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedloom import draws
 from fedloom.checking.authors import line_of
 from fedloom.checking.case import Case
 from fedloom.checking.verdicts import BrokenLawError, InapplicableError, close
 from fedloom.errors import FedloomError
 from fedloom.protocol import Algorithm
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Tree
 
@@ -97,7 +98,7 @@ def a_sweep_is_a_vmap(case: Case) -> str:
 
     def final_hub(values: dict[str, Array]) -> Tree:
         tried = dataclasses.replace(method, **values)
-        root = keys.root(case.seed)
+        root = draws.key(case.seed)
         hub, clients, _ = program.opening(tried, federation, root, _PLAN)
         start, stop = jnp.int32(0), jnp.int32(case.rounds)
         return program.rounds(tried, federation, hub, clients, root, start, stop, _PLAN).hub

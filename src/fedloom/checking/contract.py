@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fedloom import draws
 from fedloom.checking.authors import line_of, line_of_return, line_of_yield
 from fedloom.checking.case import Case
 from fedloom.checking.verdicts import BrokenLawError, Difference
 from fedloom.errors import DivergedError, ProtocolError
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, outcome_of
-from fedloom.rounds import keys
-from fedloom.rounds.alike import named, unlike
+from fedloom.pytrees import named, unlike
 from fedloom.types import Tree
 
 _MANY = 100  # exchanges in a round
@@ -34,7 +34,7 @@ def can_be_played(case: Case) -> str:
     asked: list[str] = []
 
     def play(method: Algorithm, federation: Federation) -> None:
-        root, fed = keys.root(0), federation.fed
+        root, fed = draws.key(0), federation.fed
         hub = method.init_hub(fed, root)
         _check_arrays(hub, "init_hub", line_of_return(type(method).init_hub))
         states = [method.init_client(group.objective(0), root) for group in federation.groups]
@@ -68,7 +68,7 @@ def _stage(
     method: Algorithm, stage: str, federation: Federation, before: _Played, asked: list[str]
 ) -> _Played:
     function = getattr(type(method), stage)
-    steps: Any = getattr(method, stage)(before.hub, federation.fed, keys.root(0))
+    steps: Any = getattr(method, stage)(before.hub, federation.fed, draws.key(0))
     if not isinstance(steps, Generator):
         raise BrokenLawError(
             f"{stage} must be a generator: `replies = yield ask(self.method, message, to=cohort)`, "
@@ -119,7 +119,7 @@ def _exchange(
     for group, state in zip(federation.groups, states, strict=True):
         f = group.objective(0)
         with _refused_at(at):
-            outcome = method.perform(request.method, state, request.message, f, keys.root(0))
+            outcome = method.perform(request.method, state, request.message, f, draws.key(0))
         _check_arrays(outcome, request.method, at)
         message = f"{request.method} must return the client's state as it got it"
         _check_alike(message, "client", state, outcome[0], at)

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom import draws
 from fedloom.checking.case import Case
 from fedloom.checking.verdicts import BrokenLawError, Difference, same_bits
 from fedloom.protocol import Ask, Replies, relay
-from fedloom.pytrees import to_host
-from fedloom.rounds import keys, program
-from fedloom.rounds.alike import named
+from fedloom.pytrees import named, to_host
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Held, Tree
 
@@ -23,7 +23,7 @@ _NONSENSE = 7.0  # what the place of a reply that did not come may hold
 def _round_with_losses(case: Case) -> Callable[[Held, Array], Tree]:
     """One round as a function of who is lost, and of what stands in the places of the lost."""
     method, federation = case.method, case.federation()
-    root = keys.root(3)
+    root = draws.key(3)
 
     def play(lost: Held, nonsense: Array) -> Tree:
         start, before, _ = program.opening(method, federation, root, _PLAN)
@@ -43,7 +43,7 @@ def _round_with_losses(case: Case) -> Callable[[Held, Array], Tree]:
 
             return Replies(jax.tree.map(fill, replies.value), replies.cohort)
 
-        begun = method.round(start, federation.fed, keys.hub(root, 1))
+        begun = method.round(start, federation.fed, draws.hub_key(root, 1))
         steps = relay(begun, outgoing, incoming)
         hub, after, *_ = program.drive(steps, method, federation, before, root, 1, _PLAN)
         models = [method.model(state, federation.fed) for state in (start, hub)]

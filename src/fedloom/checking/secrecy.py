@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from fedloom import draws
 from fedloom.checking.case import Case
 from fedloom.checking.verdicts import InapplicableError, close
 from fedloom.errors import ProtocolError
@@ -13,7 +14,7 @@ from fedloom.exchange.secure.sums import Kinds, SummedReplies, sums_of
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Replies, Round, relay
 from fedloom.pytrees import to_host
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Tree
 
@@ -46,10 +47,10 @@ def _play(
     method: Algorithm, federation: Federation, seed: int, taken: dict[str, tuple[Kinds, ...]] | None
 ) -> Tree:
     """The hub after the opening and one round; with `taken`, it is told these sums only."""
-    root, fed = keys.root(seed), federation.fed
+    root, fed = draws.key(seed), federation.fed
     hub, clients = program.first_state(method, federation, root, _PLAN)
     for number, stage in enumerate(("opening", "round")):
-        steps: Round = getattr(method, stage)(hub, fed, keys.hub(root, number))
+        steps: Round = getattr(method, stage)(hub, fed, draws.hub_key(root, number))
         if taken is not None:
             steps = _summing(steps, fed.weights, taken[stage])
         hub, clients, *_ = program.drive(steps, method, federation, clients, root, number, _PLAN)

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
+from fedloom import draws
 from fedloom.checking.case import Case
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 
 _PLAN = Plan(None, None)
@@ -54,11 +55,11 @@ def read(case: Case) -> Program:
 
     def play(method: Algorithm, federation: Federation, root: Any) -> Any:
         hub, clients, _ = program.opening(method, federation, root, _PLAN)
-        steps = method.round(hub, federation.fed, keys.hub(root, 1))
+        steps = method.round(hub, federation.fed, draws.hub_key(root, 1))
         return program.drive(steps, method, federation, clients, root, 1, _PLAN)[:3]
 
     with jax.enable_x64(True):
-        closed = jax.make_jaxpr(play)(case.method, case.federation(), keys.root(0))
+        closed = jax.make_jaxpr(play)(case.method, case.federation(), draws.key(0))
     return Program(tuple(_steps(closed, {})))
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedloom.rounds.alike import named
+from fedloom.pytrees import named
 from fedloom.types import Tree
 
 KEPT, BROKEN, INAPPLICABLE, UNCHECKED = "kept", "broken", "does not apply", "not checked"

@@ -9,7 +9,7 @@ import numpy as np
 from fedloom.data.arrays import as_pairs, check_alike
 from fedloom.data.dataset import described, left_out_text
 from fedloom.errors import DataError
-from fedloom.rows import Rows
+from fedloom.rows import Rows, all_finite
 
 _SHOWN = 8  # clients in a short description
 
@@ -65,6 +65,20 @@ class Clients:
         """Where each client's test rows begin."""
         return _starts(self.test_sizes)
 
+    def holdings(self) -> dict[str, Any]:
+        """Who holds what, as the columns of a table: names, training and test rows, and classes."""
+        tested = self.test_sizes if self.test is not None else np.zeros(len(self), np.int64)
+        columns: dict[str, Any] = {"client": self.names, "rows": self.sizes, "test rows": tested}
+        counts = class_counts(self)
+        if counts.shape[1] > 1:
+            columns |= dict(zip(class_names(self), counts.T, strict=True))
+        return columns
+
+    def is_complete(self) -> bool:
+        """Whether no number is missing in any row."""
+        held = [self.train] if self.test is None else [self.train, self.test]
+        return all(all_finite(rows.x) and all_finite(rows.y) for rows in held)
+
     def of(self, client: int) -> Rows:
         """The training rows of one client."""
         return _slice(self.train, self.offsets[client], self.sizes[client])
@@ -74,6 +88,25 @@ class Clients:
         if self.test is None:
             return None
         return _slice(self.test, self.test_offsets[client], self.test_sizes[client])
+
+
+def class_counts(clients: Clients) -> np.ndarray:
+    """How many training rows of each class each client has, (clients, classes).
+
+    Where rows have no class of their own there is one column, with all rows.
+    """
+    y = clients.train.y
+    if clients.labels is None or y.ndim > 1:
+        return clients.sizes[:, None]
+    owners = np.repeat(np.arange(len(clients)), clients.sizes)
+    places = owners * clients.classes + y
+    counts = np.bincount(places, minlength=len(clients) * clients.classes)
+    return counts.reshape(len(clients), clients.classes)
+
+
+def class_names(clients: Clients) -> list[str]:
+    """What the classes are called, as texts."""
+    return [] if clients.labels is None else [str(label) for label in clients.labels]
 
 
 def from_arrays(

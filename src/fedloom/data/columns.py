@@ -10,6 +10,8 @@ about a few rows, as surnames are, tell of persons even where they repeat.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from fedloom.data.dates import holds_dates
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -21,19 +23,6 @@ _LEAST_TO_TELL = 20  # rows with a value, below which nothing can be said
 _LEAST_FOR_NUMBERS = 200  # measurements in whole numbers, too, seldom repeat in fewer rows
 _PAIRS_A_REPETITION = 500  # of two rows of a measurement in whole numbers more are alike
 _MANY_WORDS, _ROWS_A_WORD = 20, 10  # more words, and fewer rows for each, are no categories
-_DATE = r"^\s*(\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}( .*)?)\s*$"
-
-
-def holds_dates(series: "pl.Series") -> bool:
-    """Whether a column is of dates, or of texts most of which are dates."""
-    import polars as pl
-
-    if series.dtype == pl.Date or series.dtype == pl.Datetime:
-        return True
-    if series.dtype != pl.String:
-        return False
-    values = series.drop_nulls()
-    return 2 * int(values.str.contains(_DATE).sum()) > len(values)
 
 
 def judges(series: "pl.Series") -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PARTS = ("year", "month", "day", "weekday", "days")  # days: since 1970, to see how time goes on
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _FORMATS = ("%Y-%m-%d", "%d.%m.%Y")  # 3/4/2026 is another day on the other side of the Atlantic
+_DATE = r"^\s*(\d{4}-\d{1,2}-\d{1,2}([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{4}( .*)?)\s*$"
 
 Dates = Mapping[str, Sequence[str]]  # for each column the parts that are wanted
 
@@ -39,6 +40,18 @@ dates_rule = Rule(
         "additionalProperties": {"type": "array", "items": {"enum": list(PARTS)}, "minItems": 1},
     },
 )
+
+
+def holds_dates(series: "pl.Series") -> bool:
+    """Whether a column is of dates, or of texts most of which are dates."""
+    import polars as pl
+
+    if series.dtype == pl.Date or series.dtype == pl.Datetime:
+        return True
+    if series.dtype != pl.String:
+        return False
+    values = series.drop_nulls()
+    return 2 * int(values.str.contains(_DATE).sum()) > len(values)
 
 
 def part_names(dates: Dates) -> list[str]:

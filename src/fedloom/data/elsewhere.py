@@ -1,62 +1,17 @@
-"""Data of other libraries: frames of pandas and Polars, datasets of Hugging Face and PyTorch.
+"""Datasets of other libraries: of Hugging Face and PyTorch.
 
 None of these libraries is needed: an object is known by what it can do. A dataset that is on this
 machine is read as it is, row by row where it has no columns; nothing is downloaded.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fedloom.data.clients import Clients, from_arrays
 from fedloom.errors import DataError
 from fedloom.hints import closest
-
-if TYPE_CHECKING:
-    import polars as pl
-
-
-def as_frame(table: Any, owner: str) -> "pl.DataFrame":
-    """A Polars frame from one of Polars or pandas, or from a mapping of columns.
-
-    Args:
-        table: The frame. Missing values of pandas (NaN, None, NaT, NA) are missing.
-        owner: Who asks, for messages.
-    """
-    import polars as pl
-
-    if isinstance(table, pl.LazyFrame):
-        return table.collect()
-    if isinstance(table, pl.DataFrame):
-        return table
-    if hasattr(table, "iloc") and hasattr(table, "columns"):
-        return pl.DataFrame(
-            [_series(str(n), table.iloc[:, i]) for i, n in enumerate(table.columns)]
-        )
-    if isinstance(table, Mapping):
-        return pl.DataFrame(dict(table), strict=False)
-    raise DataError(
-        f"{owner}: a table must be a frame of pandas or Polars, or a path; got "
-        f"{type(table).__name__}. For arrays use fl.data.from_arrays."
-    )
-
-
-def _series(name: str, column: Any) -> "pl.Series":
-    """A column of pandas; its numbers as they are, all else value by value."""
-    import polars as pl
-
-    values = column.to_numpy()
-    if values.dtype.kind in "biu":
-        return pl.Series(name, values)
-    if values.dtype.kind == "f":
-        return pl.Series(name, values, nan_to_null=True)
-    if values.dtype.kind == "M":
-        return pl.Series(name, values.astype("datetime64[us]"))
-    gaps = np.asarray(column.isna())
-    plain = [None if gap else v for v, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
-    texts = any(isinstance(value, str) for value in plain)
-    return pl.Series(name, plain, dtype=pl.String if texts else None, strict=False)
 
 
 def from_datasets(

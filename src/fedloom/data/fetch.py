@@ -11,10 +11,9 @@ import shutil
 import urllib.request
 from pathlib import Path
 
-from fedloom.cache import cache_folder
 from fedloom.data.packed import find, packing_of, sha256
 from fedloom.errors import DataError, MissingDataError
-from fedloom.files import write_file
+from fedloom.files import cache_folder, write_file
 
 _PATIENCE = 30  # seconds without an answer
 

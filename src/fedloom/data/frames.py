@@ -1,10 +1,12 @@
-"""CSV and Parquet as Polars frames, with messages that name the line."""
+"""Tables as Polars frames: from CSV, with messages that name the line, from Parquet and pandas."""
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fedloom.data.dialects import Dialect
 from fedloom.data.packed import bare_name, read_bytes
@@ -76,11 +78,53 @@ def from_parquet(path: Path, raw: bytes) -> "pl.DataFrame":
         raise _unreadable(path, str(error)) from error
 
 
+def as_frame(table: Any, owner: str) -> "pl.DataFrame":
+    """A Polars frame from one of Polars or pandas, or from a mapping of columns.
+
+    Args:
+        table: The frame. Missing values of pandas (NaN, None, NaT, NA) are missing.
+        owner: Who asks, for messages.
+    """
+    import polars as pl
+
+    if isinstance(table, pl.LazyFrame):
+        return table.collect()
+    if isinstance(table, pl.DataFrame):
+        return table
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        return pl.DataFrame(
+            [_series(str(n), table.iloc[:, i]) for i, n in enumerate(table.columns)]
+        )
+    if isinstance(table, Mapping):
+        return pl.DataFrame(dict(table), strict=False)
+    raise DataError(
+        f"{owner}: a table must be a frame of pandas or Polars, or a path; got "
+        f"{type(table).__name__}. For arrays use fl.data.from_arrays."
+    )
+
+
 def parquet_bytes(frame: "pl.DataFrame") -> bytes:
     """A table as the bytes of a Parquet file."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer)
     return buffer.getvalue()
+
+
+def _series(name: str, column: Any) -> "pl.Series":
+    """A column of pandas; its numbers as they are, all else value by value."""
+    import polars as pl
+
+    values = column.to_numpy()
+    if values.dtype.kind in "biu":
+        return pl.Series(name, values)
+    if values.dtype.kind == "f":
+        return pl.Series(name, values, nan_to_null=True)
+    if values.dtype.kind == "M":
+        return pl.Series(name, values.astype("datetime64[us]"))
+    gaps = np.asarray(column.isna())
+    plain = [None if gap else v for v, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
+    texts = any(isinstance(value, str) for value in plain)
+    return pl.Series(name, plain, dtype=pl.String if texts else None, strict=False)
 
 
 def _unreadable(path: Path, reason: str) -> DataError:

@@ -1,4 +1,4 @@
-"""Rows with missing values, found before a run takes them for divergence."""
+"""Rows with missing values, named before a run takes them for divergence."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from fedloom.data.parties import Holders, Parties
 from fedloom.errors import DataError
-from fedloom.rows import Rows
+from fedloom.rows import Rows, all_finite
 
 _REMEDY = (
     "Fill them in, drop these rows, or hand the raw tables to fl.preparation.from_frames, which "
@@ -14,16 +14,16 @@ _REMEDY = (
 )
 
 
-def check_complete(holders: Holders) -> None:
-    """Raise DataError that names the first client and feature with a missing value."""
+def refuse(holders: Holders) -> None:
+    """Raise DataError that names the first client and feature with a missing value.
+
+    For holders whose data are not complete.
+    """
     if isinstance(holders, Parties):
         for name, block in zip(holders.names, holders.features, strict=True):
             _check_features(f"party {name!r}", block)
         _check_labels("the label party", holders.y)
         return
-    if _finite(holders.train.x) and _finite(holders.train.y):
-        if holders.test is None or (_finite(holders.test.x) and _finite(holders.test.y)):
-            return
     for client, name in enumerate(holders.names):
         for kind, rows in (("", holders.of(client)), ("test ", holders.test_of(client))):
             if rows is not None:
@@ -36,7 +36,7 @@ def _check_rows(owner: str, kind: str, rows: Rows) -> None:
 
 
 def _check_features(owner: str, x: Any, kind: str = "") -> None:
-    if _finite(x):
+    if all_finite(x):
         return
     flat = ~np.isfinite(_dense(x)).reshape(x.shape[0], -1)
     column, others = int(flat.any(0).argmax()), int(flat.any(0).sum()) - 1
@@ -48,7 +48,7 @@ def _check_features(owner: str, x: Any, kind: str = "") -> None:
 
 
 def _check_labels(owner: str, y: Any, kind: str = "") -> None:
-    if not _finite(y):
+    if not all_finite(y):
         gaps = int((~np.isfinite(np.asarray(y))).reshape(len(y), -1).any(1).sum())
         raise DataError(
             f"{owner}: every {kind}row must have a label that is a finite number; {gaps} of "
@@ -56,18 +56,5 @@ def _check_labels(owner: str, y: Any, kind: str = "") -> None:
         )
 
 
-def _finite(values: Any) -> bool:
-    values = getattr(values, "data", values) if _is_sparse(values) else np.asarray(values)
-    # A sum is finite if all parts are, up to an overflow, which the second look tells apart.
-    if values.dtype.kind != "f" or values.size == 0:
-        return True
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
-
-
 def _dense(x: Any) -> np.ndarray:
-    return x.toarray() if _is_sparse(x) else np.asarray(x)
-
-
-def _is_sparse(x: Any) -> bool:
-    return hasattr(x, "toarray")
+    return x.toarray() if hasattr(x, "toarray") else np.asarray(x)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedloom.data.clients import Clients
-from fedloom.data.parties import Holders, Parties
+from fedloom.data.clients import Clients, class_counts, class_names
 from fedloom.errors import DataError
 from fedloom.files import write_file
 
@@ -21,20 +20,6 @@ _COLOURS = (
 _MOST_NAMES = 30  # more names than this cannot be read below the bars
 
 
-def class_counts(clients: Clients) -> np.ndarray:
-    """How many training rows of each class each client has, (clients, classes).
-
-    Where rows have no class of their own there is one column, with all rows.
-    """
-    y = clients.train.y
-    if clients.labels is None or y.ndim > 1:
-        return clients.sizes[:, None]
-    owners = np.repeat(np.arange(len(clients)), clients.sizes)
-    places = owners * clients.classes + y
-    counts = np.bincount(places, minlength=len(clients) * clients.classes)
-    return counts.reshape(len(clients), clients.classes)
-
-
 def table(clients: Clients) -> "pl.DataFrame":
     """A table with a row for each client: its name, numbers of training and test rows, and classes.
 
@@ -43,23 +28,7 @@ def table(clients: Clients) -> "pl.DataFrame":
     """
     import polars as pl
 
-    return pl.DataFrame(columns(clients))
-
-
-def columns(clients: Holders) -> dict[str, Any]:
-    """The columns of the table; parties of a vertical federation differ in features, not rows."""
-    if isinstance(clients, Parties):
-        return {"client": clients.names, "features": clients.widths}
-    tested = clients.test_sizes if clients.test is not None else np.zeros(len(clients), np.int64)
-    columns: dict[str, Any] = {
-        "client": clients.names,
-        "rows": clients.sizes,
-        "test rows": tested,
-    }
-    counts = class_counts(clients)
-    if counts.shape[1] > 1:
-        columns |= dict(zip(_class_names(clients), counts.T, strict=True))
-    return columns
+    return pl.DataFrame(clients.holdings())
 
 
 def picture(clients: Clients, path: Path | str) -> None:
@@ -104,14 +73,14 @@ def draw(clients: Clients) -> Any:
     if 1 < counts.shape[1] <= len(_COLOURS):
         axes.legend(
             layers[::-1],  # in the order in which they are stacked
-            _class_names(clients)[::-1],
+            class_names(clients)[::-1],
             title="class",
             loc="center left",
             bbox_to_anchor=(1, 0.5),
             frameon=False,
         )
     elif counts.shape[1] > 1:
-        _add_colour_bar(figure, axes, colours, _class_names(clients))
+        _add_colour_bar(figure, axes, colours, class_names(clients))
     return figure
 
 
@@ -141,7 +110,3 @@ def _add_colour_bar(figure: Any, axes: Any, colours: list[Any], names: list[str]
     bar = figure.colorbar(ScalarMappable(norm, ListedColormap(colours)), ax=axes, label="class")
     shown = np.unique(np.linspace(0, len(names) - 1, 10).astype(int))
     bar.set_ticks(shown, labels=[names[i] for i in shown])
-
-
-def _class_names(clients: Clients) -> list[str]:
-    return [] if clients.labels is None else [str(label) for label in clients.labels]

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.dataset import Dataset
-from fedloom.data.elsewhere import as_frame
+from fedloom.data.frames import as_frame
 from fedloom.data.images import read_idx_images
 from fedloom.data.leaf import read_leaf
 from fedloom.data.libsvm import read_libsvm

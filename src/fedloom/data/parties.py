@@ -10,6 +10,7 @@ from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset, described
 from fedloom.data.schemes import ByFeatures
 from fedloom.errors import DataError
+from fedloom.rows import all_finite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +50,14 @@ class Parties:
     def classes(self) -> int:
         """How many classes the labels have; 0 for a regression."""
         return 0 if self.labels is None else len(self.labels)
+
+    def holdings(self) -> dict[str, Any]:
+        """Who holds what, as the columns of a table: parties differ in features, not in rows."""
+        return {"client": self.names, "features": self.widths}
+
+    def is_complete(self) -> bool:
+        """Whether no number is missing in any training row."""
+        return all(map(all_finite, (*self.features, self.y)))
 
     def in_order(self, order: Sequence[int]) -> "Parties":
         """The same parties, numbered otherwise."""

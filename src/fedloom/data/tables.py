@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.data import labels
-from fedloom.data.columns import holds_dates, why_left_out
+from fedloom.data.columns import why_left_out
 from fedloom.data.dataset import Dataset
-from fedloom.data.dates import Dates, dates_rule, part_names, with_parts
+from fedloom.data.dates import Dates, dates_rule, holds_dates, part_names, with_parts
 from fedloom.data.dialects import Dialect
 from fedloom.data.frames import read_frame
-from fedloom.data.label_pairs import paired, second_label
+from fedloom.data.labels import paired, second_label
 from fedloom.data.packed import bare_name
 from fedloom.data.table_features import gaps_of, learn, raw
 from fedloom.errors import DataError

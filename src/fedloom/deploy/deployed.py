@@ -18,7 +18,7 @@ from fedloom.deploy import answers, onnx_graph, other_tools
 from fedloom.deploy.networks import LOG, title
 from fedloom.deploy.packing import PackedArray, Sizes, pack, unpack
 from fedloom.errors import DataError, ParameterError
-from fedloom.exchange import array_files, wire
+from fedloom.exchange import wire
 from fedloom.files import write_bytes
 from fedloom.models.base import Model
 from fedloom.preparation import Preparation
@@ -148,7 +148,7 @@ class Deployed:
             "outputs": self.outputs,
             **self._facts(),
         }
-        array_files.write(Path(path), tensors, about, shared=True)
+        wire.write_file(Path(path), tensors, about, shared=True)
 
     def export_torch(self, path: str | Path) -> None:
         """Write safetensors with PyTorch's names and shapes, for `load_state_dict`.
@@ -204,7 +204,7 @@ def _apply(model: Model, arrays: Tree, x: Array) -> Array:
 
 def load(path: Path) -> Deployed:
     """Read what `Deployed.save` wrote."""
-    tensors, about = array_files.read(path)
+    tensors, about = wire.read_file(path)
     if about.get("format") != _FORMAT or "packed" not in about:
         raise DataError(
             f"{path}: is not a model that fedloom packed in format {_FORMAT}. "

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom import draws
 from fedloom.data.clients import Clients
 from fedloom.deploy.deployed import Deployed
 from fedloom.deploy.networks import link_of, network_of
@@ -19,7 +20,7 @@ from fedloom.population import assemble
 from fedloom.preparation import Preparation
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Tree
 
@@ -104,7 +105,7 @@ def _taken(
     taken = {}
     with jax.enable_x64(precision == "float64"):
         federation = assemble(problem, clients, None, precision)
-        root, plan = keys.root(0), Plan(None, None)
+        root, plan = draws.key(0), Plan(None, None)
         like = jax.eval_shape(lambda: program.opening(algorithm, federation, root, plan)[:2])
         kept = (result.state.hub, tuple(result.state.clients))
         hub, states = wire.from_named(wire.named(kept), like)

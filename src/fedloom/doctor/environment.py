@@ -10,9 +10,9 @@ from pathlib import Path
 
 import jax
 
-from fedloom.cache import cache_folder
 from fedloom.data.fetch import data_folder
 from fedloom.doctor.finding import NOTE, RIGHT, WRONG, Finding
+from fedloom.files import cache_folder
 from fedloom.pictures.labels import bytes_text
 from fedloom.version import __version__
 from fedloom.versions import KNOWN_WRONG, installed

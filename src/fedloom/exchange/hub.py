@@ -12,13 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom import draws
 from fedloom.errors import DivergedError, FederationError, NotFiniteError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.expected import Expectations, Expected
 from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, outcome_of
 from fedloom.pytrees import payload_bytes, pytree
-from fedloom.rounds import keys
 from fedloom.rounds.compiling import reproducible
 from fedloom.types import Array, Tree
 
@@ -83,7 +83,7 @@ def next_step(
     return request
 
 
-_hub_key = jax.jit(keys.hub)
+_hub_key = jax.jit(draws.hub_key)
 
 
 class Hub:
@@ -117,8 +117,8 @@ class Hub:
         self.judge = judge  # hears of every client whether its reply was valid, or why not
         self.least = least  # valid replies that an exchange needs, or all where fewer are asked
         self.contributors: set[int] = set()  # who gave all that it was asked for in the last round
-        self.root = keys.root(seed)
-        self.state = algorithm.init_hub(fed, keys.first_hub(self.root))
+        self.root = draws.key(seed)
+        self.state = algorithm.init_hub(fed, draws.first_hub_key(self.root))
         self.ages: dict[int, Tag] = dict.fromkeys(range(fed.n), FIRST)
         self.round = self.bytes_down = self.bytes_up = 0
 

@@ -7,32 +7,24 @@ back to the state that the letter names, and nothing is lost or done twice.
 """
 
 import dataclasses
-from typing import Protocol
+import logging
+import re
+from pathlib import Path
 
 import jax
 
-from fedloom.errors import StaleStateError, WireError
+from fedloom import draws
+from fedloom.errors import DataError, StaleStateError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.expected import Expectations, Expected
 from fedloom.exchange.hub import FIRST, Letter, Tag
 from fedloom.population import Group, Party
 from fedloom.protocol import Algorithm
-from fedloom.rounds import keys
 from fedloom.rounds.compiling import reproducible
 from fedloom.types import Array, Tree
 
-
-class StateStore(Protocol):
-    """Where a site keeps states so that they outlive its process."""
-
-    def read(self, like: Tree) -> dict[Tag, Tree]:
-        """The states that were kept."""
-
-    def put(self, tag: Tag, state: Tree) -> None:
-        """Keep a state."""
-
-    def drop(self, tag: Tag) -> None:
-        """Forget one."""
+log = logging.getLogger("fedloom")
+_NAME = re.compile(r"(\d+)-(\d+)\.safetensors")
 
 
 @reproducible()
@@ -47,7 +39,8 @@ def _perform(
     return algorithm.perform(method, state, message, group.objective(0), key)
 
 
-_client_key = jax.jit(keys.client)  # some hundred small operations, if each is called by itself
+# Some hundred small operations, if each is called by itself.
+_client_key = jax.jit(draws.client_key)
 
 
 class Site:
@@ -61,7 +54,7 @@ class Site:
         expected: Expectations,
         *,
         seed: int,
-        store: StateStore | None = None,
+        store: "StateFolder | None" = None,
     ):
         self.id = id
         self.algorithm = algorithm
@@ -69,9 +62,9 @@ class Site:
         group = dataclasses.replace(group, members=(0,))
         self.group = jax.device_put(group)  # once, and not with every letter
         self.expected = expected
-        self.root = keys.root(seed)
+        self.root = draws.key(seed)
         self.store = store
-        self.first = _first_client(algorithm, group, keys.first_client(self.root, id))
+        self.first = _first_client(algorithm, group, draws.first_client_key(self.root, id))
         self.states: dict[Tag, Tree] = {}
         if store is not None and self._keeps_state:
             self.states |= store.read(self.first)
@@ -141,3 +134,40 @@ class Site:
         self.states[tag] = state
         if self.store is not None:
             self.store.put(tag, state)
+
+
+class StateFolder:
+    """States in files, one for each (round, exchange), so that they outlive a site's process."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def read(self, like: Tree) -> dict[Tag, Tree]:
+        """All states that are whole and fit the method; the rest are skipped."""
+        states: dict[Tag, Tree] = {}
+        for file in self.path.glob("*.safetensors"):
+            named = _NAME.fullmatch(file.name)
+            try:
+                if named:
+                    tag = int(named[1]), int(named[2])
+                    states[tag] = self._state(file, tag, like)
+            except (DataError, WireError) as error:
+                log.warning("a state is lost: %s", error)
+        return states
+
+    def _state(self, file: Path, tag: Tag, like: Tree) -> Tree:
+        arrays, facts = wire.read_file(file)
+        if facts.get("tag") != list(tag):
+            raise DataError(f"{file}: is the state after {facts.get('tag')}. Name it so again.")
+        return wire.from_named(arrays, like)
+
+    def put(self, tag: Tag, state: Tree) -> None:
+        """Write a state: whole, or not at all."""
+        wire.write_file(self._file(tag), state, {"tag": tag})
+
+    def drop(self, tag: Tag) -> None:
+        """Delete a state."""
+        self._file(tag).unlink(missing_ok=True)
+
+    def _file(self, tag: Tag) -> Path:
+        return self.path / f"{tag[0]}-{tag[1]}.safetensors"

@@ -2,10 +2,13 @@
 
 A message is a pytree of arrays. Its arrays get their names from the fields of the named tuples, and
 travel in the safetensors format. Whoever receives bytes knows what must be in them, from the shapes
-that the algorithm itself declares; anything else is refused.
+that the algorithm itself declares; anything else is refused. In a file the same bytes carry a
+checksum, and plain facts about the arrays beside it.
 """
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,7 +18,9 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
+from fedloom import checksums
 from fedloom.errors import NotFiniteError, WireError
+from fedloom.files import write_bytes
 from fedloom.types import Tree
 
 _DTYPES = {
@@ -33,6 +38,7 @@ _DTYPES = {
     "U8": np.dtype(np.uint8),
     "BOOL": np.dtype(bool),
 }
+_KEY = "fedloom"  # of a file's metadata; one key only, because safetensors orders keys at random
 _HEADER_ALLOWANCE = 4096  # bytes for names, shapes and padding, for each array
 
 
@@ -101,6 +107,24 @@ def read(data: bytes) -> dict[str, np.ndarray]:
         raise WireError(
             f"these bytes are not a message: {error}. Send them again, or check who sends them."
         ) from error
+
+
+def write_file(
+    path: Path, tree: Tree, facts: dict[str, Any] | None = None, *, shared: bool = False
+) -> None:
+    """Write the arrays of a pytree to a file, by name, and what is not an array."""
+    about = f"{checksums.BLANK} {json.dumps(facts or {})}"
+    data = save(named(tree), metadata={_KEY: about})
+    write_bytes(path, checksums.seal(data), shared=shared)
+
+
+def read_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of a file by name, and the facts."""
+    data = checksums.unseal(path)
+    with checksums.understood(path):
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        about: str = header["__metadata__"][_KEY]
+        return read(data), json.loads(about.partition(" ")[2])
 
 
 def finite(arrays: dict[str, np.ndarray]) -> bool:

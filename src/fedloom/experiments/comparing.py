@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import directions
-from fedloom.arguments import check_options, named
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, FedloomError, ParameterError
 from fedloom.experiments import rows_of_methods
@@ -23,7 +22,7 @@ from fedloom.pictures import curves, notebook
 from fedloom.pictures.picture import Picture
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.given import check_methods, check_problem, check_seeds
+from fedloom.rounds.given import check_methods, check_options, check_problem, check_seeds, named
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.run import simulate
 

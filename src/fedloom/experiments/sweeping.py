@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import directions
-from fedloom.arguments import check_options, named
 from fedloom.checksums import read_json, write_json
 from fedloom.data.parties import Holders
 from fedloom.data.validation import hold_out
@@ -24,7 +23,14 @@ from fedloom.experiments.searching import Setting, Values
 from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.given import check_clients, check_methods, check_problem, check_seeds
+from fedloom.rounds.given import (
+    check_clients,
+    check_methods,
+    check_options,
+    check_problem,
+    check_seeds,
+    named,
+)
 from fedloom.simulator.many_runs import PlannedRun, simulate_many
 from fedloom.simulator.run import simulate
 

@@ -13,8 +13,7 @@ from nvflare.collab import collab
 
 from fedloom.checksums import write_json
 from fedloom.errors import FederationError, FedloomError, RefusedError
-from fedloom.federation.compatibility import check_version
-from fedloom.federation.job import OUTCOME, RESULT, TOPIC, Job
+from fedloom.federation.job import OUTCOME, RESULT, TOPIC, Job, check_version
 from fedloom.federation.server.conductor import Conductor
 from fedloom.federation.server.sites import Call, SiteError
 from fedloom.federation.site.service import SiteService

@@ -1,4 +1,12 @@
-"""What is submitted: settings and the names of two installed classes, never code."""
+"""What is submitted: settings and the names of two installed classes, never code.
+
+Settings that come over a network are somebody else's. Nothing is imported because they name it: a
+site loads what is installed there and what its policy names, letter by letter, and the server what
+installed packages announce. A file is executed nowhere.
+
+A method's code is at every end, and both ends must mean the same by a message. Versions agree
+where their first two numbers do: 1.4.0 and 1.4.7, 0.1.0 and 0.1.3, and not 0.1.0 and 0.2.0.
+"""
 
 import hashlib
 import json
@@ -10,10 +18,12 @@ from typing import Any, NamedTuple
 from fedloom import version
 from fedloom.errors import RefusedError
 from fedloom.experiments import building
-from fedloom.experiments.addresses import address, slots
+from fedloom.experiments.addresses import address, file_of, slots
 from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.options import FederationSettings
 from fedloom.experiments.settings import Settings, parse
+from fedloom.federation.policy import POLICY, Policy
+from fedloom.federation.policy_file import read_policy
 from fedloom.files import write_text
 from fedloom.problems.vertical import Vertical
 
@@ -181,3 +191,52 @@ def write_job(job: Job, folder: Path, sites: tuple[str, ...] | None, min_sites: 
     write_text(folder / "meta.json", json.dumps(meta, indent=2))
     write_text(folder / "app/config/config_fed_server.json", json.dumps(server, indent=2))
     write_text(folder / "app/config/config_fed_client.json", json.dumps(client, indent=2))
+
+
+def admitted_at_site(policy: Policy) -> Admission:
+    """Which code a site loads for a job."""
+
+    def admit(kind: str, name: str) -> None:
+        _refuse_files(name)
+        policy.check_code(kind, name)
+
+    return admit
+
+
+def admitted_at_server(home: Path) -> Admission:
+    """Which code the server loads for a job: its kit may have a policy too."""
+    policy = read_policy(home) if (home / POLICY).exists() else Policy()
+
+    def admit(kind: str, name: str) -> None:
+        _refuse_files(name)
+        if address(name) is not None and name not in policy.named(kind):
+            raise RefusedError(
+                f"the server loads what installed packages announce, and no module because a job "
+                f"names it; the job wants {name!r} of the {kind}. Its owner may add it to "
+                f"{policy.field_of(kind)} in its kit's {POLICY}."
+            )
+
+    return admit
+
+
+def _refuse_files(name: str) -> None:
+    if file_of(name) is not None:
+        raise RefusedError(
+            f"a file is executed for nobody else's settings; the job wants {name!r}. Put it into a "
+            f"package, and let owners install that."
+        )
+
+
+def check_version(other: object, whose: str) -> None:
+    """Refuse to run together with another version of fedloom."""
+    own = version.__version__
+    if not isinstance(other, str) or _series(other) != _series(own):
+        told = f"fedloom {other}" if isinstance(other, str) else "no version of fedloom"
+        raise RefusedError(
+            f"{whose} has {told} and this end has fedloom {own}; the first two numbers must be "
+            f"the same. Install the same version at both."
+        )
+
+
+def _series(version: str) -> tuple[str, ...]:
+    return tuple(version.split(".")[:2])

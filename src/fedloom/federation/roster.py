@@ -9,7 +9,7 @@ import numpy as np
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Parties
 from fedloom.errors import RefusedError, WireError
-from fedloom.exchange.shapes import bare_clients, bare_parties
+from fedloom.exchange.expected import bare_clients, bare_parties
 from fedloom.federation.server.claims import MOST_ROWS, MOST_ROWS_OF_ALL, check_alike
 
 Facts = dict[str, Any]

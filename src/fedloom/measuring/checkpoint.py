@@ -6,7 +6,7 @@ import numpy as np
 
 from fedloom import checksums
 from fedloom.errors import DataError
-from fedloom.exchange import array_files
+from fedloom.exchange import wire
 from fedloom.measuring.result import Result, listed, nested
 
 _FORMAT = 1
@@ -28,12 +28,12 @@ def write(path: Path, result: Result) -> None:
         "about": result.about,
         "holdings": {name: np.asarray(c).tolist() for name, c in result.holdings.items()},
     }
-    array_files.write(path, tree, about)
+    wire.write_file(path, tree, about)
 
 
 def read(path: Path) -> Result:
     """Read a checkpoint again."""
-    arrays, about = array_files.read(path)
+    arrays, about = wire.read_file(path)
     if about.get("format") != _FORMAT:
         raise DataError(
             f"{path} was written in another format than {_FORMAT}. "

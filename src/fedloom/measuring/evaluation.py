@@ -20,11 +20,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.directions import ROWS, by_rows
+from fedloom.directions import ROWS, by_rows, shown_without_scores
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.measuring.wanted import Wanted, chosen_from
-from fedloom.metrics.ready import shown_without_scores
 from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group
 from fedloom.problems.base import Metric, Problem

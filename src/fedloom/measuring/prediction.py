@@ -14,7 +14,7 @@ import numpy as np
 from fedloom.algorithms.vertical.scoring import Scoring
 from fedloom.data.parties import Parties
 from fedloom.errors import DataError
-from fedloom.exchange import array_files
+from fedloom.exchange import wire
 from fedloom.exchange.in_process import InProcess
 from fedloom.measuring.result import Result, nested
 from fedloom.problems.vertical import Vertical
@@ -32,7 +32,7 @@ def save_shares(result: Result, folder: str | Path) -> None:
     if not isinstance(result.model, dict):
         raise DataError("save_shares needs the result of a vertical run: a share for each party.")
     for name, share in result.model.items():
-        array_files.write(Path(folder) / name / SHARE, share)
+        wire.write_file(Path(folder) / name / SHARE, share)
 
 
 def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | Path) -> np.ndarray:
@@ -67,4 +67,4 @@ def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | 
 def _read(path: Path) -> Any:
     if not path.exists():
         raise DataError(f"{path}: there is no share of this party. Write it with save_shares.")
-    return nested(array_files.read(path)[0], namespaces=False)
+    return nested(wire.read_file(path)[0], namespaces=False)

@@ -19,19 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.algorithms.wrappers.base import layers
-from fedloom.algorithms.wrappers.private import Private
+from fedloom.algorithms.wrappers.private import Private, private_layer
 from fedloom.exchange.transcript import Exchange, transcript
 from fedloom.hints import needs
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm
 
 _SENSITIVITY = 2  # in units of clip: a replaced reply may point the other way
-
-
-def private_layer(algorithm: Algorithm) -> Private | None:
-    """The outermost privacy wrapper of a method, where it has one."""
-    return next((layer for layer in layers(algorithm) if isinstance(layer, Private)), None)
 
 
 def ledger(algorithm: Algorithm, federation: Federation) -> Callable[[int], dict[str, float]]:

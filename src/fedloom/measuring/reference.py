@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.arguments import named
 from fedloom.data.parties import Holders
 from fedloom.errors import FedloomError
 from fedloom.measuring.objective_value import smooth_part
@@ -28,7 +27,7 @@ from fedloom.parameters import check, one_of
 from fedloom.population import Federation, LabelParty, assemble
 from fedloom.problems.base import Problem
 from fedloom.rounds.compiling import reproducible
-from fedloom.rounds.given import check_clients, check_problem
+from fedloom.rounds.given import check_clients, check_problem, named
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Held, Tree
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fedloom.directions import base
+from fedloom.directions import base, shown
 from fedloom.errors import ParameterError
 from fedloom.hints import closest
 from fedloom.measuring.optimum import NEED_OPTIMUM
-from fedloom.metrics.ready import READY, available, metric_of, shown
+from fedloom.metrics.ready import READY, available, metric_of
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.vertical import Vertical
 

@@ -78,12 +78,6 @@ READY: Mapping[str, Ready] = {
 }
 
 
-_SHOWN: Mapping[str | None, tuple[str, ...]] = {
-    "identity": ("rmse", "mae", "r2"),
-    "sign": ("auc",),
-}
-
-
 def metric_of(name: str, problem: Problem) -> Metric:
     """A ready metric, as a function of a problem's scores and labels."""
     ready, link = READY[name], _link_for(name, problem)
@@ -125,23 +119,6 @@ def means_behind(names: Iterable[str]) -> tuple[str, ...]:
 def needing_scores(names: Iterable[str]) -> tuple[str, ...]:
     """Those of some metrics that need the scores of single rows."""
     return tuple(name for name in names if name in READY and not READY[name].means)
-
-
-def shown(problem: Problem, *, one_label: bool = True) -> tuple[str, ...]:
-    """What is measured where nobody says what; the first is the main one.
-
-    Beside the problem's own these are the errors of a regression, if a row has `one_label`, and the
-    AUC where a problem is about the order of scores.
-    """
-    more = _SHOWN.get(problem.link, ()) if one_label else ()
-    return tuple(dict.fromkeys((*more, *problem.metrics())))
-
-
-def shown_without_scores(problem: Problem) -> tuple[str, ...]:
-    """The same over a network, where scores of single rows leave only if somebody asks for them."""
-    names = shown(problem)
-    asking = needing_scores(names)
-    return tuple(name for name in names if name not in asking)
 
 
 def available(problem: Problem) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedloom.data.columns import FEW_ROWS
 from fedloom.data.dates import with_parts
-from fedloom.data.label_pairs import paired
+from fedloom.data.labels import paired
 from fedloom.errors import DataError
 from fedloom.preparation import tables
 from fedloom.preparation.saved import check_saved

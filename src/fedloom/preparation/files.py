@@ -12,7 +12,7 @@ from fedloom.data.clients import Clients
 from fedloom.data.dates import Dates, dates_rule
 from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.data.frames import read_frame
-from fedloom.data.label_pairs import second_label
+from fedloom.data.labels import second_label
 from fedloom.data.packed import PACKINGS, bare_name
 from fedloom.errors import DataError, MissingDataError, ParameterError
 from fedloom.hints import closest

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedloom.data.clients import Clients
-from fedloom.data.elsewhere import as_frame
+from fedloom.data.frames import as_frame
 from fedloom.errors import DataError, ParameterError
 from fedloom.hints import closest
 from fedloom.preparation.files import SiteFiles

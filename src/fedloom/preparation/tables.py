@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.data import columns as column_kinds
-from fedloom.data.dates import Dates, part_names, raw_name, with_parts
-from fedloom.data.label_pairs import second_label
+from fedloom.data.dates import Dates, holds_dates, part_names, raw_name, with_parts
+from fedloom.data.labels import second_label
 from fedloom.errors import DataError
 from fedloom.hints import closest
 
@@ -117,7 +117,7 @@ def kind_of(source: str, series: "pl.Series", reading: Reading) -> str:
 
     if series.name in reading.categorical:
         return WORD if known(series).null_count() < series.len() else EMPTY
-    if column_kinds.holds_dates(series):
+    if holds_dates(series):
         if series.name in (*reading.features, *reading.numeric, reading.label):
             raise DataError(
                 f"{source}: column {series.name!r} holds dates, which are no numbers and no words. "

@@ -27,7 +27,7 @@ from fedloom.parameters import between, instance_of, param, parametrised
 from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_param
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
-from fedloom.problems.two_classes import check_two_classes
+from fedloom.problems.two_classes import not_two_classes
 from fedloom.rows import Rows, Spec
 from fedloom.types import Array, Held, Scalar, Tree
 
@@ -56,7 +56,8 @@ class AUC(SaddleProblem):
 
     def agree(self, clients: Any) -> "AUC":
         """The problem with the positive rate that the clients' counts give."""
-        check_two_classes("AUC", clients, _OTHERS)
+        if clients.classes not in (0, 2):  # none: a regression
+            raise not_two_classes("AUC", clients, _OTHERS)
         if self.positive_rate is not None:
             return self
         counts = [np.count_nonzero(clients.of(i).y > 0) for i in range(len(clients))]

@@ -65,10 +65,8 @@ def _check(owner: str, weights: ClassWeights, classes: int) -> tuple[float, ...]
     return tuple(map(float, weights))
 
 
-def weighed(owner: str, weights: ClassWeights, losses: Array, labels: Held) -> Array:
+def weighed(owner: str, weights: str | Sequence[float], losses: Array, labels: Held) -> Array:
     """The losses of labels, each times the weight of its class."""
-    if weights is None:
-        return losses
     if isinstance(weights, str):
         raise ParameterError(
             f"{owner}: class_weights must be numbers to take a loss; got {weights!r}. Give "

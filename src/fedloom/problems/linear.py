@@ -13,7 +13,7 @@ from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param, weighed
 from fedloom.problems.regularisers import Regulariser
-from fedloom.problems.two_classes import check_two_classes
+from fedloom.problems.two_classes import not_two_classes
 from fedloom.rows import Rows, Spec
 from fedloom.types import Array, Held, Tree
 
@@ -64,7 +64,8 @@ class Logistic(Problem):
 
     def agree(self, clients: Any) -> "Logistic":
         """The problem with the weights of classes as numbers."""
-        check_two_classes("Logistic", clients, _OTHERS)
+        if clients.classes not in (0, 2):  # none: a regression
+            raise not_two_classes("Logistic", clients, _OTHERS)
         if self.class_weights is None or clients.classes == 0:
             return self
         agreed_on = agreed("Logistic", self.class_weights, clients)
@@ -82,6 +83,8 @@ class Logistic(Problem):
         """log(1 + exp(-margin)); the labels 0 and 1 stand for -1 and +1."""
         scores = self.predict(model, rows.x)
         losses = softplus(jnp.where(rows.y > 0, -scores, scores))
+        if self.class_weights is None:
+            return losses
         return weighed("Logistic", self.class_weights, losses, rows.y)
 
     def predict(self, model: Tree, x: Held) -> Array:
@@ -175,7 +178,9 @@ def cross_entropy(scores: Array, labels: Held, weights: ClassWeights = None) -> 
     """-log softmax(scores)[label], row by row; the mean over a row that has several labels."""
     chosen = jnp.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
     losses = jax.nn.logsumexp(scores, axis=-1) - chosen
-    return _by_row(weighed("cross-entropy", weights, losses, labels))
+    if weights is not None:
+        losses = weighed("cross-entropy", weights, losses, labels)
+    return _by_row(losses)
 
 
 def _by_row(values: Array) -> Array:

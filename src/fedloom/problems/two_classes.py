@@ -9,10 +9,8 @@ from fedloom.errors import DataError
 _MOST_CLASSES, _MOST_CLIENTS = 10, 3  # that a message lists
 
 
-def check_two_classes(owner: str, clients: Any, others: str) -> None:
-    """Raise DataError that lists the classes where there are not two; none is a regression."""
-    if clients.classes in (0, 2):
-        return
+def not_two_classes(owner: str, clients: Any, others: str) -> DataError:
+    """The error that lists the classes of clients that do not have two."""
     held = [set(np.unique(clients.of(i).y).tolist()) for i in range(len(clients))]
     names = range(clients.classes) if clients.labels is None else clients.labels
     listed = []
@@ -22,11 +20,11 @@ def check_two_classes(owner: str, clients: Any, others: str) -> None:
     more = clients.classes - len(listed)
     listed += [f"{more} more"] if more > 0 else []
     if clients.classes == 1:
-        raise DataError(
+        return DataError(
             f"{owner} needs rows of both classes; all are of class {listed[0]}. Add rows of the "
             f"other one."
         )
-    raise DataError(
+    return DataError(
         f"{owner} needs labels of 2 classes; the data have {clients.classes}: {', '.join(listed)}. "
         f"Write classes that are the same alike. {others}"
     )

@@ -1,18 +1,50 @@
-"""Whether what a program passes is a method, a problem and clients; what to write if it is not."""
+"""What a run may be told: arguments by their names, a method, a problem and clients that fit.
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+Each check says what to write where it is not so.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset
 from fedloom.data.parties import Parties
 from fedloom.errors import ParameterError
+from fedloom.hints import closest
 from fedloom.parameters import needed
 from fedloom.problems.base import Problem
+from fedloom.problems.regularisers import Zero, is_constraint
 from fedloom.protocol import Algorithm
 
+F = TypeVar("F", bound=Callable[..., Any])
 _ORDER = "The order is (method, problem, clients)."
+
+
+def named(function: F) -> F:
+    """Let a call with a wrong argument say which is meant, and all that are missing at once."""
+
+    @functools.wraps(function)
+    def checked(*values: Any, **given: Any) -> Any:
+        try:
+            return function(*values, **given)
+        except TypeError:
+            _check_call(function, values, given)
+            raise  # it came from within
+
+    return checked  # type: ignore[return-value]
+
+
+def check_options(who: str, given: Iterable[str], function: Callable[..., Any]) -> None:
+    """Raise ParameterError where options are not keyword arguments of a function."""
+    known = [
+        p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY
+    ]
+    for name in given:
+        if name not in known:
+            raise ParameterError(f"{who}: there is no option {name!r}. {closest(name, known)}")
 
 
 def check_method(who: str, method: Any, name: str = "algorithm") -> None:
@@ -70,6 +102,28 @@ def check_all(who: str, method: Any, problem: Any, clients: Any) -> None:
     check_clients(who, clients)
 
 
+def check_fit(algorithm: Algorithm, problem: Problem) -> None:
+    """Raise ParameterError where a method is not for this kind of problem."""
+    if algorithm.takes not in (problem.kind, *problem.also):
+        raise ParameterError(
+            f"{type(algorithm).__name__} is for {algorithm.takes} problems, and "
+            f"{type(problem).__name__} is a {problem.kind} one. "
+            f"`fedloom list algorithms` says which methods are for which problems."
+        )
+    name = type(algorithm).__name__
+    if algorithm.takes_constraint and not is_constraint(problem.regulariser):
+        raise ParameterError(
+            f"{name} takes constraints (Box, Ball, Simplex) as the problem's regulariser; got "
+            f"{problem.regulariser!r}. Use one of these, or remove it."
+        )
+    heeds = algorithm.takes_regulariser or algorithm.takes_constraint
+    if not heeds and not isinstance(problem.regulariser, Zero):
+        raise ParameterError(
+            f"{name} takes no regulariser, and would ignore {problem.regulariser!r}. "
+            f"Remove it from the problem, or choose a method of the composite family."
+        )
+
+
 def check_methods(who: str, methods: Any) -> None:
     """Raise ParameterError where methods are not given by name."""
     if not isinstance(methods, Mapping):
@@ -98,6 +152,29 @@ def check_seeds(who: str, seeds: Any) -> None:
     raise ParameterError(
         f"{who}: seeds must be a list of whole numbers >= 0; got {seeds!r}. Write seeds={shown}."
     )
+
+
+def _check_call(function: Callable[..., Any], values: tuple, given: dict[str, Any]) -> None:
+    parameters = inspect.signature(function).parameters.values()
+    who, names = function.__name__, [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    wrong = []
+    if len(names) == len(parameters):  # else it takes any names, and looks at them itself
+        unknown = [name for name in given if name not in names]
+        wrong += [f"there is no argument {name!r}. {closest(name, names)}" for name in unknown]
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    if len(values) > len(positional):
+        extra = next(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        wrong.append(
+            f"after {', '.join(positional)} arguments are given by name, as in {extra}=...; got "
+            f"{len(values)} values."
+        )
+    there = {*positional[: len(values)], *given}
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    missing = [p.name for p in required if p.name not in there]
+    if missing:
+        wrong.append(f"{' and '.join(missing)} must be given.")
+    if wrong:
+        raise ParameterError(f"{who}: {' '.join(wrong)}")
 
 
 def _call(cls: type) -> str:

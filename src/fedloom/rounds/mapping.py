@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
+from fedloom import draws
 from fedloom.errors import ProtocolError
 from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
-from fedloom.rounds import keys
-from fedloom.rounds.alike import check_alike
+from fedloom.pytrees import check_alike
 from fedloom.types import Array, Held, Tree
 
 
@@ -122,7 +122,7 @@ def _run(
 ) -> tuple[Tree, Tree]:
     """One group's part of an exchange."""
     ids = slots.clients if group.members is None else jnp.asarray(group.members)[slots.clients]
-    client_keys = jax.vmap(lambda id: keys.client(root, round, exchange, id))(jnp.asarray(ids))
+    client_keys = jax.vmap(lambda id: draws.client_key(root, round, exchange, id))(jnp.asarray(ids))
     whole_group = _is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
     before = state if whole_group else jax.tree.map(lambda s: s[slots.clients], state)
 

@@ -5,12 +5,13 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from fedloom import draws
 from fedloom.data.clients import Clients
 from fedloom.population import Federation, assemble
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Tree
@@ -31,7 +32,7 @@ def play_once(algorithm: Algorithm, problem: Problem, clients: Clients) -> Playe
     """The first round of a method, in double precision, over all rows of the clients."""
     with jax.enable_x64(True):
         federation = assemble(problem, clients, None, "float64")
-        hub, info, traffic = to_host(_play(algorithm, federation, keys.root(0)))
+        hub, info, traffic = to_host(_play(algorithm, federation, draws.key(0)))
         down, up, messages = (np.asarray(entry, np.int64) for entry in traffic)
         return Played(hub, info, int(up @ messages), int(down @ messages))
 
@@ -41,6 +42,6 @@ def _play(
     algorithm: Algorithm, federation: Federation, root: Array
 ) -> tuple[Tree, Tree, program.Traffic]:
     hub, clients, _ = program.opening(algorithm, federation, root, _PLAN)
-    steps = algorithm.round(hub, federation.fed, keys.hub(root, 1))
+    steps = algorithm.round(hub, federation.fed, draws.hub_key(root, 1))
     hub, _, info, traffic = program.drive(steps, algorithm, federation, clients, root, 1, _PLAN)
     return hub, info, traffic

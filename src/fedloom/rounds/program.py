@@ -7,12 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom import draws
 from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Round, outcome_of
-from fedloom.pytrees import payload_bytes
+from fedloom.pytrees import check_alike, payload_bytes, shapes
 from fedloom.replies import Replies
-from fedloom.rounds import keys
-from fedloom.rounds.alike import check_alike, shapes
 from fedloom.rounds.mapping import Plan, answer, map_group
 from fedloom.types import Array, Held, Tree
 
@@ -86,12 +85,12 @@ def first_state(
     algorithm: Algorithm, federation: Federation, root: Array, plan: Plan
 ) -> tuple[Tree, tuple[Tree, ...]]:
     """The states of hub and clients before the opening."""
-    hub = algorithm.init_hub(federation.fed, keys.first_hub(root))
+    hub = algorithm.init_hub(federation.fed, draws.first_hub_key(root))
 
     def of(group: Group | Party) -> Tree:
         index = jnp.arange(group.size)
         ids = index if group.members is None else jnp.asarray(group.members)
-        client_keys = jax.vmap(lambda id: keys.first_client(root, id))(ids)
+        client_keys = jax.vmap(lambda id: draws.first_client_key(root, id))(ids)
         work = lambda algorithm, f, _, key: algorithm.init_client(f, key)  # noqa: E731
         return map_group(group, work, plan, algorithm, index, client_keys)
 
@@ -103,7 +102,7 @@ def opening(
 ) -> tuple[Tree, tuple[Tree, ...], Traffic]:
     """The first states, and the exchanges that a method needs once."""
     hub, clients = first_state(algorithm, federation, root, plan)
-    steps = algorithm.opening(hub, federation.fed, keys.hub(root, 0))
+    steps = algorithm.opening(hub, federation.fed, draws.hub_key(root, 0))
     hub, clients, _, traffic = drive(steps, algorithm, federation, clients, root, 0, plan)
     return hub, clients, traffic
 
@@ -122,7 +121,7 @@ def rounds(
 
     @functools.partial(jax.jit, inline=True)
     def one(hub: Tree, clients: tuple[Tree, ...], round: Array) -> tuple[Tree, ...]:
-        steps = algorithm.round(hub, federation.fed, keys.hub(root, round))
+        steps = algorithm.round(hub, federation.fed, draws.hub_key(root, round))
         after = drive(steps, algorithm, federation, clients, root, round, plan)
         told = f"{type(algorithm).__name__}.round must return the hub's state as it got it"
         check_alike(told, hub, after[0], "hub")

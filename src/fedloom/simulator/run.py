@@ -5,15 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 
 from fedloom import directions
-from fedloom.arguments import named
 from fedloom.data.parties import Holders
 from fedloom.measuring.reference import Reference
 from fedloom.measuring.result import Result
 from fedloom.parameters import Rule, at_least, at_least_zero, check, flag, one_of
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.given import check_all
-from fedloom.rounds.kept_programs import kept_programs
+from fedloom.rounds.compiling import kept_programs
+from fedloom.rounds.given import check_all, named
 from fedloom.simulator.progress import Progress, progress_for
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task

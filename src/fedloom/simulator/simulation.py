@@ -9,19 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom import directions
-from fedloom.data import holdings
+from fedloom import directions, draws
+from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import DivergedError
 from fedloom.exchange import wire
 from fedloom.measuring import privacy_ledger
 from fedloom.measuring.result import Result
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.program import State
-from fedloom.simulator.devices import put_on_devices
 from fedloom.simulator.progress import Progress
-from fedloom.simulator.task import Task
+from fedloom.simulator.task import Task, put_on_devices
 from fedloom.types import Tree
 
 _CALL_SECONDS = 0.5  # how long a block may take, so that progress moves and Ctrl-C is heard
@@ -46,14 +45,16 @@ class Simulation:
         self.task = task
         self.federation, self.plan = task.federation, task.plan
         self.algorithm = algorithm
-        self.root = keys.root(seed)
+        self.root = draws.key(seed)
         self.total, self.eval_every = rounds, eval_every
         self.on_evaluation = on_evaluation
         self._checkpoint, self._checkpoint_seconds = checkpoint, checkpoint_seconds
         self._last_checkpoint = time.monotonic()
-        self.spent = privacy_ledger.ledger(algorithm, task.federation)
         self.about = {"algorithm": repr(algorithm), **task.about, "seed": seed}
-        self.about |= privacy_ledger.statement(algorithm)
+        self._spent: Callable[[int], dict[str, float]] | None = None  # of privacy, after a round
+        if isinstance(algorithm, Wrapper):  # one of its layers may be private
+            self._spent = privacy_ledger.ledger(algorithm, task.federation)
+            self.about |= privacy_ledger.statement(algorithm)
         self.rows: list[dict[str, float]] = []
         self.info: list[Tree] = []
         self.client_metrics: dict[str, np.ndarray] = {}
@@ -157,7 +158,7 @@ class Simulation:
                 "larger_is_better": self._growing(),
                 "headline": directions.headline(self.task.metrics, fed.problem),
             },
-            holdings=holdings.columns(self.task.clients),
+            holdings=self.task.clients.holdings(),
         )
 
     def _growing(self) -> list[str]:
@@ -222,7 +223,9 @@ class Simulation:
         }
         row |= self.task.measures.summarise(
             raw, self.client_metrics, self.federation, self.task.wanted, self.task.optimum
-        ) | self.spent(self.state.round)
+        )
+        if self._spent is not None:
+            row |= self._spent(self.state.round)
         self.rows.append(row)
         self.info.append(info)
         if self.on_evaluation is not None:

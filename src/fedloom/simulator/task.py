@@ -1,29 +1,33 @@
-"""What runs on one problem over the same clients share: rows in place, programs, metrics."""
+"""What runs on one problem over the same clients share: rows on devices, programs, metrics."""
 
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
+from fedloom.directions import shown
 from fedloom.errors import ParameterError
 from fedloom.measuring.evaluation import OfClients
 from fedloom.measuring.joint_evaluation import OfParties
 from fedloom.measuring.measures import Measures
 from fedloom.measuring.optimum import TO_A_POINT, Optimum
 from fedloom.measuring.reference import Reference
-from fedloom.metrics.ready import shown
-from fedloom.population import assemble
+from fedloom.population import Federation, assemble
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.saddle import SaddleProblem
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
-from fedloom.rounds.fit import check_fit
-from fedloom.simulator.devices import SMALL_MODEL, plan_for, put_on_devices
+from fedloom.rounds.given import check_fit
+from fedloom.rounds.mapping import Plan
 from fedloom.types import Tree
+
+_SMALL_MODEL = 20_000  # below, a CPU computes all clients side by side; above, one after the other
 
 
 class Task:
@@ -49,7 +53,7 @@ class Task:
         federation = assemble(problem, clients, batch_size, precision)
         self.plan = plan_for(federation, devices)
         self.federation = put_on_devices(federation, self.plan)
-        small = federation.fed.layout.size < SMALL_MODEL
+        small = federation.fed.layout.size < _SMALL_MODEL
         how = {"small_steps": small, "deterministic": deterministic}
         self.rounds = compiled(program.rounds, "plan", **how)
         self.opening = compiled(program.opening, "plan", **how)
@@ -102,3 +106,34 @@ class Task:
                 f"those to one of many solutions. Use 'gap', or add l2 to the problem.",
                 stacklevel=5,
             )
+
+
+def plan_for(federation: Federation, devices: int | None) -> Plan:
+    """How to map clients on this machine."""
+    local = jax.local_devices()
+    if devices is not None and not 1 <= devices <= len(local):
+        raise ParameterError(
+            f"devices must be a whole number from 1 to the {len(local)} there are; got {devices}. "
+            f"On a CPU, `jax.config.update('jax_num_cpu_devices', {devices})` at the start of the "
+            f"program makes more."
+        )
+    count = len(local) if devices is None else devices
+    mesh = None
+    if count > 1:
+        mesh = jax.make_mesh((count,), ("clients",), (AxisType.Auto,), devices=local[:count])
+    on_cpu = jax.default_backend() == "cpu"
+    large = federation.fed.layout.size >= _SMALL_MODEL
+    return Plan(1 if on_cpu and large else None, mesh)
+
+
+def put_on_devices(tree: Tree, plan: Plan) -> Tree:
+    """Put arrays on the device, or on all devices of the plan; shared arrays stay shared."""
+    where = None if plan.mesh is None else NamedSharding(plan.mesh, PartitionSpec())
+    placed: dict[int, Any] = {}
+
+    def put(leaf: Any) -> Any:
+        if id(leaf) not in placed:
+            placed[id(leaf)] = jax.device_put(leaf, where)
+        return placed[id(leaf)]
+
+    return jax.tree.map(put, tree)

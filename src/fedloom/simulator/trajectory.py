@@ -6,12 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom import draws
 from fedloom.data.clients import Clients
 from fedloom.population import Federation, assemble
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Tree
@@ -41,7 +42,7 @@ def trajectory(
     """Run as `simulate` does, in double precision, and keep every state. For small models."""
     with jax.enable_x64(True):
         federation = assemble(problem, clients, batch_size, "float64")
-        played = _play(algorithm, federation, keys.root(seed), rounds)
+        played = _play(algorithm, federation, draws.key(seed), rounds)
         (models, hub, states), info = to_host(played)
         return Trajectory(federation, models, hub, states, info)
 
@@ -52,7 +53,7 @@ def _play(algorithm: Algorithm, federation: Federation, root: Array, rounds: int
     hub, clients, _ = program.opening(algorithm, federation, root, _PLAN)
 
     def one(state: tuple[Tree, Tree], round: Array) -> tuple[Tree, Tree]:
-        steps = algorithm.round(state[0], fed, keys.hub(root, round))
+        steps = algorithm.round(state[0], fed, draws.hub_key(root, round))
         hub, clients, info, _ = program.drive(
             steps, algorithm, federation, state[1], root, round, _PLAN
         )

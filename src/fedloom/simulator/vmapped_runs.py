@@ -16,8 +16,7 @@ from fedloom.population import Federation
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
-from fedloom.rounds.compiling import compiled
-from fedloom.rounds.kept_programs import kept_programs
+from fedloom.rounds.compiling import compiled, kept_programs
 from fedloom.rounds.mapping import Plan
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task

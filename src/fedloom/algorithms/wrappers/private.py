@@ -172,9 +172,11 @@ def sealed(method: Algorithm) -> Algorithm:
     return dataclasses.replace(method, **changes)  # type: ignore[type-var]
 
 
-def is_private(method: Algorithm) -> bool:
-    """Whether replies are clipped and noisy."""
-    return isinstance(method, Wrapper) and (isinstance(method, Private) or is_private(method.inner))
+def private_layer(method: Algorithm) -> Private | None:
+    """The outermost privacy wrapper of a method; None where its replies are not private."""
+    while isinstance(method, Wrapper) and not isinstance(method, Private):
+        method = method.inner
+    return method if isinstance(method, Private) else None
 
 
 def _check_real(method: str, reply: Tree) -> None:

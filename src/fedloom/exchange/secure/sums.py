@@ -12,13 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom import draws
 from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.errors import ProtocolError
 from fedloom.exchange.expected import STAGES
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, relay
 from fedloom.pytrees import pytree, static
-from fedloom.rounds import keys, program
+from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Held, Tree
 
@@ -59,7 +60,7 @@ class _Taken:
 
 @functools.partial(jax.jit, static_argnames="stage")  # never run: who asks again finds its trace
 def _played(algorithm: Algorithm, federation: Federation, stage: str) -> _Taken:
-    root, fed = keys.root(0), federation.fed
+    root, fed = draws.key(0), federation.fed
     hub, clients = program.first_state(algorithm, federation, root, _PLAN)
     begin: Callable[..., Round] = getattr(algorithm, stage)
     taken: list[set[str]] = []

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedloom.arguments import named
 from fedloom.experiments import building, registries
 from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.settings import parse
@@ -14,7 +13,7 @@ from fedloom.federation.people.submission import follow
 from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.given import check_method, check_problem
+from fedloom.rounds.given import check_method, check_problem, named
 from fedloom.simulator.progress import Progress, progress_for
 
 

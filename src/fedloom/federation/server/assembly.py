@@ -11,9 +11,9 @@ from fedloom import version
 from fedloom.errors import FederationError, WireError
 from fedloom.federation.job import Job
 from fedloom.federation.server import claims
-from fedloom.federation.server.checkpoint import Checkpoint
 from fedloom.federation.server.claims import UnfitError
 from fedloom.federation.server.columns import ColumnsAtServer
+from fedloom.federation.server.course import Checkpoint
 from fedloom.federation.server.rows import RowsAtServer
 from fedloom.federation.server.sites import SiteError, Sites, TooFewError, by_reason, listed
 

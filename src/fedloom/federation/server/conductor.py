@@ -7,18 +7,16 @@ from typing import Any
 import jax
 
 from fedloom.exchange.secure.circle import LEAST
-from fedloom.federation.admission import at_server
-from fedloom.federation.job import Job
+from fedloom.federation.job import Job, admitted_at_server
 from fedloom.federation.server.assembly import Assembly
-from fedloom.federation.server.checkpoint import Checkpoint, load
 from fedloom.federation.server.columns import ColumnsAtServer
-from fedloom.federation.server.course import Course
+from fedloom.federation.server.course import Checkpoint, Course, load_checkpoint
 from fedloom.federation.server.rows import RowsAtServer
 from fedloom.federation.server.sites import Call, Sites
 from fedloom.federation.server.tables import TablesAtServer
 from fedloom.measuring.result import Result
 from fedloom.problems.vertical import Vertical
-from fedloom.rounds.fit import check_fit
+from fedloom.rounds.given import check_fit
 
 Facts = dict[str, Any]
 
@@ -35,7 +33,7 @@ class Conductor:
         log: Callable[[str], None] = lambda text: None,
     ):
         self.job = job
-        self.settings = job.settings(at_server(home))
+        self.settings = job.settings(admitted_at_server(home))
         self.federation = self.settings.federation
         self.file = home / "runs" / job.run / "checkpoint.safetensors"
         self.log = log
@@ -74,7 +72,7 @@ class Conductor:
         with jax.enable_x64(self.settings.run.precision == "float64"):
             check_fit(self.settings.algorithm, self.settings.problem)
             all = self._of_all()
-            saved = load(self.file) if self.job.resume else None
+            saved = load_checkpoint(self.file) if self.job.resume else None
             quorum = self._quorum(len(saved.roster["names"])) if saved else None
             assembly = Assembly(self.job, all, self.sites, self.note)
             assembly.gather(saved, quorum)

@@ -5,35 +5,54 @@ sites answer it from the states that they had before it. A round of secure sums 
 which `SecureHub` sees to.
 """
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom import directions
-from fedloom.algorithms.wrappers.private import sealed
-from fedloom.data import holdings
+from fedloom import checksums, directions
+from fedloom.algorithms.wrappers.private import private_layer, sealed
+from fedloom.errors import DataError, MissingDataError
 from fedloom.exchange import wire
-from fedloom.exchange.expected import expected_exchanges
+from fedloom.exchange.expected import as_shapes, expected_exchanges
 from fedloom.exchange.hub import Hub, TooFewRepliesError
 from fedloom.exchange.secure.hub import SecureHub
 from fedloom.exchange.secure.sums import sums_of
-from fedloom.exchange.shapes import as_shapes
 from fedloom.experiments.settings import Settings
-from fedloom.federation.server.checkpoint import Checkpoint, save
 from fedloom.federation.server.columns import ColumnsAtServer
 from fedloom.federation.server.rows import RowsAtServer
 from fedloom.federation.server.sites import PAUSE_SECONDS, STRIKES, Sites, TooFewError
 from fedloom.measuring import privacy_ledger
-from fedloom.measuring.result import Result
+from fedloom.measuring.result import Result, listed, nested
 from fedloom.population import know
 from fedloom.pytrees import to_host
 from fedloom.rounds.program import State
 from fedloom.types import Tree
+
+
+@dataclasses.dataclass
+class Checkpoint:
+    """How far a run has come: what the server keeps after each round, to go on from."""
+
+    round: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    seconds: float = 0.0
+    ages: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # of the clients' states
+    roster: dict[str, Any] = dataclasses.field(default_factory=dict)
+    rows: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    client_metrics: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    hub: Tree = ()
+    info: list[Tree] = dataclasses.field(default_factory=list)
+
+
+_ARRAYS = ("hub", "info", "client_metrics")
 
 
 class Course:
@@ -62,9 +81,11 @@ class Course:
         run, algorithm = settings.options(), sealed(settings.algorithm)
         self.wanted = all.choose(run["metrics"])
         whole = as_shapes(settings.problem, self.holders, run["batch_size"], run["precision"])
-        self.spent = privacy_ledger.ledger(algorithm, whole)
-        if privacy_ledger.private_layer(algorithm) is None:
-            self.spent = privacy_ledger.of_sites(algorithm, whole, noises)
+        self._spent: Callable[[int], dict[str, float]] | None = None  # of privacy, after a round
+        if private_layer(algorithm) is not None:
+            self._spent = privacy_ledger.ledger(algorithm, whole)
+        elif noises:
+            self._spent = privacy_ledger.of_sites(algorithm, whole, noises)
         secure = settings.federation.secure_aggregation
         kind = functools.partial(SecureHub, sums=sums_of(algorithm, whole)) if secure else Hub
         self.hub: Hub = kind(
@@ -132,7 +153,8 @@ class Course:
             "seconds": self.progress.seconds,
             "sites": float(len(hub.contributors)),
         }
-        self.progress.rows.append(common | self.spent(hub.round) | row)
+        spent = self._spent(hub.round) if self._spent else {}
+        self.progress.rows.append(common | spent | row)
         self.progress.info.append(to_host(info))
         self.progress.client_metrics = table
 
@@ -142,7 +164,7 @@ class Course:
         progress.ages = {str(id): list(tag) for id, tag in hub.ages.items()}
         progress.round, progress.bytes_up = hub.round, hub.bytes_up
         progress.bytes_down, progress.hub = hub.bytes_down, to_host(hub.state)
-        save(progress, self.file)
+        save_checkpoint(progress, self.file)
 
     def _restore(self, saved: Checkpoint) -> None:
         hub = self.hub
@@ -159,6 +181,9 @@ class Course:
         problem = self.settings.problem
         known = directions.of_metrics(self.wanted.names, problem)
         columns = self.progress.rows[-1] if self.progress.rows else ()
+        promised = {}
+        if self._spent is not None:
+            promised = privacy_ledger.statement(self.settings.algorithm, self.noises)
         return Result(
             model=to_host(self.all.model(hub)),
             state=State(np.int64(hub.round), to_host(hub.state), ()),
@@ -179,8 +204,45 @@ class Course:
                 "notes": notes,
                 "larger_is_better": directions.growing(columns, known),
                 "headline": directions.headline(self.wanted.names, problem),
-                **privacy_ledger.statement(self.settings.algorithm, self.noises),
+                **promised,
                 **self.all.about,
             },
-            holdings=holdings.columns(self.holders),
+            holdings=self.holders.holdings(),
+        )
+
+
+def save_checkpoint(progress: Checkpoint, path: Path) -> None:
+    """Write a checkpoint in the place of the last one."""
+    facts = {
+        field.name: getattr(progress, field.name)
+        for field in dataclasses.fields(progress)
+        if field.name not in _ARRAYS
+    }
+    tree = {name: getattr(progress, name) for name in _ARRAYS}
+    wire.write_file(path, tree, {"run": path.parent.name, "progress": facts})
+
+
+def load_checkpoint(path: Path) -> Checkpoint | None:
+    """The last checkpoint; None where no round was completed."""
+    try:
+        arrays, facts = wire.read_file(path)
+    except MissingDataError:
+        return None
+    if facts.get("run") != path.parent.name:
+        raise DataError(
+            f"{path}: is the checkpoint of {facts.get('run')!r}, another run. Bring the right one "
+            f"back, or submit the run anew without --resume."
+        )
+    with checksums.understood(path):
+        told = facts["progress"]
+        # The opening and rounds before which all were lost show nothing, and so have no arrays.
+        shown = {name: arrays.pop(name) for name in list(arrays) if name.startswith("info/")}
+        info = {name.removeprefix("info/"): array for name, array in shown.items()}
+        tree = nested(arrays)
+        metrics = dict(vars(tree.client_metrics)) if hasattr(tree, "client_metrics") else {}
+        return Checkpoint(
+            **told,
+            hub=getattr(tree, "hub", ()),
+            info=listed(info, len(told["rows"])),
+            client_metrics=metrics,
         )

@@ -19,9 +19,8 @@ import numpy as np
 from fedloom.checksums import read_json, write_json
 from fedloom.errors import DataError, FederationError, WireError
 from fedloom.exchange import wire
-from fedloom.exchange.expected import Expected, expected_exchanges
+from fedloom.exchange.expected import Expected, as_shapes, expected_exchanges
 from fedloom.exchange.hub import Hub, Letter, Lost
-from fedloom.exchange.shapes import as_shapes
 from fedloom.experiments.settings import Settings
 from fedloom.federation.roster import Roster
 from fedloom.federation.server import claims

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fedloom.algorithms.wrappers.private import private_layer
 from fedloom.checksums import read_json, write_json
 from fedloom.errors import DataError, RefusedError
 from fedloom.federation.policy import POLICY, Policy
 from fedloom.files import locked
-from fedloom.measuring.privacy_ledger import gaussian_epsilon, private_layer
+from fedloom.measuring.privacy_ledger import gaussian_epsilon
 from fedloom.protocol import Algorithm
 
 FILE = "budget.json"

@@ -15,13 +15,13 @@ from fedloom.data.frames import read_frame
 from fedloom.data.intersection import reply_to
 from fedloom.data.parties import Parties
 from fedloom.errors import RefusedError, WireError
-from fedloom.exchange import array_files, wire
+from fedloom.exchange import wire
 from fedloom.exchange.site import Site
 from fedloom.experiments import building
 from fedloom.experiments.settings import Settings
 from fedloom.federation.policy import Policy
 from fedloom.federation.roster import PartyRoster, packed, unpacked
-from fedloom.federation.site.noise import protect
+from fedloom.federation.site.protection import protect
 from fedloom.measuring.prediction import SHARE
 from fedloom.operators.blocks import block
 from fedloom.population import Fed, Party
@@ -104,7 +104,7 @@ class ColumnsAtSite:
     def keep(self, run: str, site: Site, fed: Fed, facts: Facts, body: bytes) -> None:
         """Write this party's share of the model to a file of its own."""
         share = site.group.layout.unravel(self._share(site, facts))
-        array_files.write(self.kept / run / SHARE, share)
+        wire.write_file(self.kept / run / SHARE, share)
 
     def _share(self, site: Site, facts: Facts) -> Array:
         state = site.state_after(tuple(facts["after"]))

@@ -17,13 +17,13 @@ from fedloom.data.frames import read_frame
 from fedloom.deploy.taking import taken_at
 from fedloom.errors import RefusedError
 from fedloom.exchange import wire
-from fedloom.exchange.shapes import one_with_rows
+from fedloom.exchange.expected import one_with_rows
 from fedloom.exchange.site import Site
 from fedloom.experiments.settings import Settings
 from fedloom.federation.policy import Policy
 from fedloom.federation.roster import Roster, check_own
-from fedloom.federation.site import small_counts
-from fedloom.federation.site.scores import OwnScores
+from fedloom.federation.site import protection
+from fedloom.federation.site.protection import OwnScores
 from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import Fed, Federation, Group
@@ -98,7 +98,8 @@ class RowsAtSite:
         if self.train.labels is not None:
             labels = sorted({label for part in parts for label in _names(part)})
             own = np.array(_names(self.train), object)[self.train.y]
-            counts = small_counts.told([int((own == label).sum()) for label in labels], self.least)
+            of_each = [int((own == label).sum()) for label in labels]
+            counts = protection.told_counts(of_each, self.least)
         return {
             "counts": counts,
             "shape": self.train.x.shape[1:],

@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 
-from fedloom.algorithms.wrappers.private import is_private, sealed
+from fedloom.algorithms.wrappers.private import private_layer, sealed
 from fedloom.checksums import read_json
 from fedloom.errors import (
     DataError,
@@ -30,18 +30,15 @@ from fedloom.errors import (
     WireError,
 )
 from fedloom.exchange import wire
-from fedloom.exchange.expected import expected_exchanges
+from fedloom.exchange.expected import as_shapes, expected_exchanges
 from fedloom.exchange.hub import Letter
 from fedloom.exchange.secure.circle import circle_of
 from fedloom.exchange.secure.identity import Identity
 from fedloom.exchange.secure.ledger import Ledger
 from fedloom.exchange.secure.member import Member
 from fedloom.exchange.secure.sums import sums_of
-from fedloom.exchange.shapes import as_shapes
-from fedloom.exchange.site import Site
-from fedloom.federation.admission import at_site
-from fedloom.federation.compatibility import check_version
-from fedloom.federation.job import Job
+from fedloom.exchange.site import Site, StateFolder
+from fedloom.federation.job import Job, admitted_at_site, check_version
 from fedloom.federation.kits import CARD
 from fedloom.federation.letters import letter_from, packed, unpacked
 from fedloom.federation.policy_file import read_policy
@@ -49,14 +46,13 @@ from fedloom.federation.roster import check_roster
 from fedloom.federation.site.answers import Answers
 from fedloom.federation.site.budget import Budget, noise_of
 from fedloom.federation.site.columns import ColumnsAtSite
-from fedloom.federation.site.noise import blurred, check_protectable, protect
+from fedloom.federation.site.protection import blurred, check_protectable, protect
 from fedloom.federation.site.rows import RowsAtSite
-from fedloom.federation.site.states import Folder
 from fedloom.federation.site.table import TableAtSite
 from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, part
 from fedloom.measuring import evaluation
 from fedloom.problems.vertical import Vertical
-from fedloom.rounds.kept_programs import kept_programs
+from fedloom.rounds.compiling import kept_programs
 from fedloom.types import Tree
 
 Facts = dict[str, Any]
@@ -158,7 +154,7 @@ class SiteService:
         self.policy.check_method(
             str(tables["algorithm"].get("key")), str(tables["problem"].get("kind"))
         )
-        self.settings = self.job.settings(at_site(self.policy))
+        self.settings = self.job.settings(admitted_at_site(self.policy))
         self.policy.check_demands(self.settings)
         self.noise = noise_of(self.policy, self.settings.algorithm)
         self.budget.check(self.noise)
@@ -191,7 +187,7 @@ class SiteService:
         said = expected_exchanges(algorithm, whole)
         if self.policy.clip is not None:
             check_protectable(said)
-        store = Folder(self.kit / "states" / self.job.run)
+        store = StateFolder(self.kit / "states" / self.job.run)
         member = None
         if self.settings.federation.secure_aggregation:
             member = Member(
@@ -217,7 +213,7 @@ class SiteService:
         self.policy.check_cohort(letter.cohort)
         if self.member is not None:
             return {}, self.member.reply_to(letter)  # a plain letter is refused: no phase is due
-        if self.policy.clip is None and not is_private(site.algorithm):
+        if self.policy.clip is None and private_layer(site.algorithm) is None:
             return {}, wire.encode(self._protected(letter))
         return {}, self.answers.to(
             letter.round,

@@ -15,15 +15,14 @@ import numpy as np
 from fedloom.data.clients import Clients
 from fedloom.errors import DataError, RefusedError, WireError
 from fedloom.exchange import wire
-from fedloom.exchange.expected import expected_exchanges
-from fedloom.exchange.shapes import as_shapes, one_with_rows
+from fedloom.exchange.expected import as_shapes, expected_exchanges, one_with_rows
 from fedloom.exchange.site import Site
 from fedloom.experiments import building
 from fedloom.experiments.settings import Settings
 from fedloom.federation.letters import letter_from
 from fedloom.federation.policy import Policy
 from fedloom.federation.roster import Roster, check_numbers_of_rows, check_own
-from fedloom.federation.site import small_counts
+from fedloom.federation.site import protection
 from fedloom.federation.site.rows import RowsAtSite
 from fedloom.federation.site.summed_rows import SummedRows
 from fedloom.population import Group
@@ -88,7 +87,7 @@ class TableAtSite(RowsAtSite):
         """The columns with their words, and how many rows there are."""
         report = self.table.report()
         for name in ("test rows", "without label"):
-            report[name] = small_counts.at_least(report[name], self.least)
+            report[name] = protection.at_least(report[name], self.least)
         return {"proposal": self.proposal, "report": report}
 
     def meet(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
@@ -101,7 +100,7 @@ class TableAtSite(RowsAtSite):
             self.summed.note()
             bare = bare_tables(facts["rows"], agreed)
             method = fitting.statistics_of(agreed)
-            rows = small_counts.without_rare(fitting.raw_rows(self.table, agreed), self.least)
+            rows = protection.without_rare(fitting.raw_rows(self.table, agreed), self.least)
             place = (TableProblem(), bare)
             group = one_with_rows(*place, facts["id"], rows, None, None, "float64")
             expected = expected_exchanges(method, as_shapes(*place, None, "float64"))
@@ -113,7 +112,7 @@ class TableAtSite(RowsAtSite):
         if classes is None:
             return [self.table.train.height]
         own = places(self.table.train[label], [str(name) for name in classes])
-        return small_counts.told(np.bincount(own, minlength=len(classes)).tolist(), self.least)
+        return protection.told_counts(np.bincount(own, minlength=len(classes)).tolist(), self.least)
 
     def begin(self, id: int, facts: Facts, body: bytes) -> tuple[Clients, Group, Facts]:
         """Encode the own rows as has been agreed, and take a place among the sites."""
@@ -127,7 +126,7 @@ class TableAtSite(RowsAtSite):
         if self.table.test.height:
             test = fitting.encoded_rows(source, self.table.test, preparation)
         strange = fitting.unknown_words(self.table, preparation)
-        unknown = {name: small_counts.at_least(n, self.least) for name, n in strange.items()}
+        unknown = {name: protection.at_least(n, self.least) for name, n in strange.items()}
         group = self._group(bare, id, train, test, roster.tested)
         return bare, group, {"unknown": unknown}
 
