@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom import preparation as preparation
     from fedloom import problems as problems
     from fedloom import protocol as protocol
+    from fedloom import schedules as schedules
     from fedloom import sklearn as sklearn
     from fedloom.checking.check import check as check
     from fedloom.errors import DivergedError as DivergedError
@@ -80,6 +81,7 @@ else:
             "problems": (),
             "problems.base": ("Metric",),
             "protocol": (),
+            "schedules": (),
             "simulator.run": ("simulate",),
             "sklearn": (),
         },

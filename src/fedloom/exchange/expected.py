@@ -16,6 +16,7 @@ from fedloom.protocol import Algorithm, Ask, Replies, Round, relay
 from fedloom.pytrees import pytree, static
 from fedloom.rounds import keys, program
 from fedloom.rounds.mapping import Plan
+from fedloom.schedules import at_round
 from fedloom.types import Tree
 
 STAGES = ("opening", "round")
@@ -67,6 +68,7 @@ def _played(algorithm: Algorithm, federation: Federation, stage: str) -> tuple[E
         return replies
 
     root = keys.root(0)
+    algorithm = at_round(algorithm, 0)
     hub, clients = program.first_state(algorithm, federation, root, _PLAN)
     begin: Callable[..., Round] = getattr(algorithm, stage)
     steps = relay(begin(hub, federation.fed, root), outgoing, incoming)

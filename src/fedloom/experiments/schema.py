@@ -133,7 +133,9 @@ def _field(field: dataclasses.Field, part: building.Part | None) -> Schema:
     if part is not None:
         inner = {"$ref": f"#/$defs/{part.kind}"} if isinstance(part, Registry) else _table(part)
         doc = {"description": field.metadata["doc"]} if field.metadata else {}
-        return {"anyOf": [inner, {"type": "array", "items": inner}], **doc}
+        number = field.metadata and dict(field.metadata["rule"].schema)  # a step size may be one
+        several = {"type": "array", "items": inner}
+        return {"anyOf": [inner, number or several], **doc}
     if not field.metadata:
         return {}
     rule = field.metadata["rule"]

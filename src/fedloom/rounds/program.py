@@ -14,6 +14,7 @@ from fedloom.replies import Replies
 from fedloom.rounds import keys
 from fedloom.rounds.alike import check_alike, shapes
 from fedloom.rounds.mapping import Plan, answer, map_group
+from fedloom.schedules import at_round
 from fedloom.types import Array, Held, Tree
 
 
@@ -86,6 +87,7 @@ def first_state(
     algorithm: Algorithm, federation: Federation, root: Array, plan: Plan
 ) -> tuple[Tree, tuple[Tree, ...]]:
     """The states of hub and clients before the opening."""
+    algorithm = at_round(algorithm, 0)
     hub = algorithm.init_hub(federation.fed, keys.first_hub(root))
 
     def of(group: Group | Party) -> Tree:
@@ -103,6 +105,7 @@ def opening(
 ) -> tuple[Tree, tuple[Tree, ...], Traffic]:
     """The first states, and the exchanges that a method needs once."""
     hub, clients = first_state(algorithm, federation, root, plan)
+    algorithm = at_round(algorithm, 0)
     steps = algorithm.opening(hub, federation.fed, keys.hub(root, 0))
     hub, clients, _, traffic = drive(steps, algorithm, federation, clients, root, 0, plan)
     return hub, clients, traffic
@@ -122,8 +125,9 @@ def rounds(
 
     @functools.partial(jax.jit, inline=True)
     def one(hub: Tree, clients: tuple[Tree, ...], round: Array) -> tuple[Tree, ...]:
-        steps = algorithm.round(hub, federation.fed, keys.hub(root, round))
-        after = drive(steps, algorithm, federation, clients, root, round, plan)
+        now = at_round(algorithm, round)
+        steps = now.round(hub, federation.fed, keys.hub(root, round))
+        after = drive(steps, now, federation, clients, root, round, plan)
         told = f"{type(algorithm).__name__}.round must return the hub's state as it got it"
         check_alike(told, hub, after[0], "hub")
         return after

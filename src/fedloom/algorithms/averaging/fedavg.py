@@ -26,8 +26,9 @@ from typing import NamedTuple
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import param, positive
+from fedloom.parameters import param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -41,10 +42,10 @@ class FedAvgHub(NamedTuple):
 class FedAvg(Algorithm):
     """Federated averaging."""
 
-    lr: float = param(positive, "step size of the local steps")
+    lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
-    server_lr: float = param(positive, "step size of the hub", default=1.0)
+    server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
 
     def init_hub(self, fed: FedView, key: Array, /) -> FedAvgHub:
         """A fresh model."""

@@ -28,8 +28,9 @@ import jax.numpy as jnp
 from fedloom.cohorts import by_weight, cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import at_least_zero, one_of, param, per_cent, positive
+from fedloom.parameters import at_least_zero, one_of, param, per_cent
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -43,7 +44,7 @@ class FedProxHub(NamedTuple):
 class FedProx(Algorithm):
     """Averaging with a proximal term at the clients."""
 
-    lr: float = param(positive, "step size of the local steps")
+    lr: StepSize = param(step_size, "step size of the local steps")
     mu: float = param(at_least_zero, "weight of the proximal term", default=0.1)
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()

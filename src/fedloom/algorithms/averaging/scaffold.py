@@ -27,8 +27,9 @@ import jax.numpy as jnp
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import one_of, param, positive
+from fedloom.parameters import one_of, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -56,10 +57,10 @@ class ScaffoldReply(NamedTuple):
 class Scaffold(Algorithm):
     """Stochastic controlled averaging."""
 
-    lr: float = param(positive, "step size of the local steps")
+    lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
-    server_lr: float = param(positive, "step size of the hub", default=1.0)
+    server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
     option: str = param(one_of("I", "II"), "how a control variate is renewed", default="II")
 
     def init_hub(self, fed: FedView, key: Array, /) -> ScaffoldHub:

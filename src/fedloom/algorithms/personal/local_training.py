@@ -16,8 +16,9 @@ from fedloom.algorithms.personal.own_models import IdleHub, OwnModel, decay_para
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
-from fedloom.parameters import param, positive
+from fedloom.parameters import param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -28,7 +29,7 @@ class LocalTraining(Algorithm):
     takes: ClassVar[str] = "personal"
     own_models: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size")
+    lr: StepSize = param(step_size, "step size")
     local_steps: int | str = param(steps_rule, "steps a round", default=10)
     cohort: int | None = cohort_param()
     decay: float = decay_param()

@@ -29,8 +29,9 @@ from fedloom.algorithms.personal.own_models import CommonHub, OwnModel, decay_pa
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
-from fedloom.parameters import fraction, param, positive
+from fedloom.parameters import fraction, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -41,7 +42,7 @@ class MutualLearning(Algorithm):
     takes: ClassVar[str] = "personal"
     own_models: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of both models")
+    lr: StepSize = param(step_size, "step size of both models")
     guidance: float = param(
         fraction, "weight of the common model's outputs in training the own one", default=0.25
     )

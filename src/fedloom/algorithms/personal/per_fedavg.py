@@ -31,6 +31,7 @@ from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -44,7 +45,7 @@ class PerFedAvgHub(NamedTuple):
 class PerFedAvg(Algorithm):
     """Averaging of a model that is meant to be adapted by one gradient step."""
 
-    lr: float = param(positive, "step size of the local steps")
+    lr: StepSize = param(step_size, "step size of the local steps")
     personal_lr: float = param(positive, "step size of the personal step", default=0.001)
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()

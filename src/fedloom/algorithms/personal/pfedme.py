@@ -32,6 +32,7 @@ from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -52,9 +53,11 @@ class PFedMeClient(NamedTuple):
 class PFedMe(Algorithm):
     """Personalisation by Moreau envelopes."""
 
-    lr: float = param(positive, "step size of the personal models")
+    lr: StepSize = param(step_size, "step size of the personal models")
     penalty: float = param(positive, "weight of the distance to the global model", default=15.0)
-    outer_lr: float = param(positive, "step size of the local copies of the model", default=0.005)
+    outer_lr: StepSize = param(
+        step_size, "step size of the local copies of the model", default=0.005
+    )
     inner_steps: int = param(at_least(1), "steps on one batch", default=5)
     local_steps: int | str = param(steps_rule, "batches a round", default=10)
     mixing: float = param(positive, "how far the hub moves to the average", default=1.0)

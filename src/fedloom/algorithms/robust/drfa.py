@@ -52,8 +52,9 @@ from fedloom.cohorts import uniform
 from fedloom.local import projected_steps_keeping
 from fedloom.operators.simplex import project_floored_simplex
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import Rule, at_least, fraction, one_of, param, positive
+from fedloom.parameters import Rule, at_least, fraction, one_of, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 _below_one = Rule(lambda v: fraction.holds(v) and v < 1, "a number from 0 to below 1", 0.01)
@@ -65,8 +66,8 @@ class DRFA(Algorithm):
 
     takes_constraint: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps")
-    weight_lr: float = param(positive, "step size of the clients' weights, lambda")
+    lr: StepSize = param(step_size, "step size of the local steps")
+    weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     cohort: int | None = param(
         at_least(1).or_none("everyone, weighed by lambda"),

@@ -39,8 +39,9 @@ from fedloom.cohorts import everyone
 from fedloom.local import projected_steps
 from fedloom.operators.proximal import project_simplex
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import at_least, at_least_zero, param, positive
+from fedloom.parameters import at_least, at_least_zero, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -50,8 +51,8 @@ class DRFAGA(Algorithm):
 
     takes_constraint: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps")
-    weight_lr: float = param(positive, "step size of the clients' weights, lambda")
+    lr: StepSize = param(step_size, "step size of the local steps")
+    weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
     mu: float = param(
         at_least_zero, "how strongly lambda is held to equal weights; 0: not at all", default=0.0
     )

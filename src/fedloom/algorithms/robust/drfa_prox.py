@@ -45,6 +45,7 @@ from fedloom.operators.simplex import proximal_kl, proximal_quadratic
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 _PRIORS = {"quadratic": proximal_quadratic, "kl": proximal_kl}
@@ -56,8 +57,8 @@ class DRFAProx(Algorithm):
 
     takes_constraint: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps")
-    weight_lr: float = param(positive, "step size of the clients' weights, lambda")
+    lr: StepSize = param(step_size, "step size of the local steps")
+    weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
     mu: float = param(positive, "how strongly lambda is held to equal weights")
     prior: str = param(
         one_of(*_PRIORS), "by what distance lambda is held to equal weights", default="quadratic"
