@@ -3,6 +3,11 @@
 import numpy as np
 
 
+def in_round(step, r):
+    """A step size, which may be a function of the round."""
+    return step(r) if callable(step) else step
+
+
 def fedavg(clients, draws, *, lr, steps, cohort, rounds, server_lr=1.0, weights=None):
     """McMahan et al. 2017, Algorithm 1."""
     weights = np.ones(clients.n) if weights is None else np.asarray(weights, float)
@@ -12,7 +17,7 @@ def fedavg(clients, draws, *, lr, steps, cohort, rounds, server_lr=1.0, weights=
         for i in chosen:
             w_i = w.copy()
             for batch in draws.batches(r, 1, i, steps):
-                w_i = w_i - lr * clients.grad(i, w_i, batch)
+                w_i = w_i - in_round(lr, r) * clients.grad(i, w_i, batch)
             trained.append(w_i)
         # Unbiased for sum_i a_i (w_i - w) over all clients, where the print divides by sum_S a_i.
         a = clients.n / len(chosen) * (weights / weights.sum())[chosen]
@@ -47,11 +52,11 @@ def scaffold(clients, draws, *, lr, steps, cohort, rounds, server_lr=1.0, option
         for i in draws.cohort(r, cohort):
             y = x.copy()
             for batch in draws.batches(r, 1, i, steps):
-                y = y - lr * (clients.grad(i, y, batch) - c_i[i] + c)
+                y = y - in_round(lr, r) * (clients.grad(i, y, batch) - c_i[i] + c)
             if option == "I":
                 c_plus = clients.grad(i, x)
             else:
-                c_plus = c_i[i] - c + (x - y) / (steps * lr)
+                c_plus = c_i[i] - c + (x - y) / (steps * in_round(lr, r))
             dy.append(y - x)
             dc.append(c_plus - c_i[i])
             c_i[i] = c_plus
