@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom import local as local
     from fedloom import models as models
     from fedloom import operators as operators
+    from fedloom import optimisers as optimisers
     from fedloom import oracles as oracles
     from fedloom import preparation as preparation
     from fedloom import problems as problems
@@ -75,6 +76,7 @@ else:
             "operators": (),
             "operators.aggregators": (),
             "operators.compressors": (),
+            "optimisers": (),
             "oracles": (),
             "pictures.notebook": ("partition_plot",),
             "preparation": (),

@@ -34,6 +34,7 @@ _SCHEDULED = fl.algorithms.Scaffold(
     lr=fl.schedules.Warmup(2, fl.schedules.Cosine(0.1, 3, end=0.01)),
     local_steps=3,
     server_lr=fl.schedules.Exponential(1.0, 0.9),
+    optimiser=fl.optimisers.AdamW(clip=1.0),
 )
 _PRIVATE = {"clip": 0.1, "noise": 0.5}
 WRAPPED = (

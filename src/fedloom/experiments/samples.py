@@ -120,6 +120,8 @@ _VALUES: dict[str, Tables] = {
     "cosine": {"start": 0.5, "rounds": 100},
     "steps": {"start": 0.5, "at": [50, 75], "factor": 0.1},
     "warmup": {"rounds": 5, "after": {"kind": "cosine", "start": 0.5, "rounds": 95}},
+    "momentum": {"momentum": 0.9},
+    "adamw": {"weight_decay": 0.01},
     "label": {"clients": 10, "classes_each": 2},
     "dirichlet": {"clients": 10, "alpha": 0.5},
     "column": {"column": "race"},
@@ -134,6 +136,7 @@ _HOLDERS: dict[str, tuple[str, Tables, str]] = {
     "compressors": ("wrapper", {"kind": "compressed"}, "compressor"),
     "aggregators": ("wrapper", {"kind": "robust"}, "aggregator"),
     "schedules": ("algorithm", {"key": "fedavg", "local_steps": 20}, "lr"),
+    "optimisers": ("algorithm", {"key": "fedavg", "lr": 0.01, "local_steps": 20}, "optimiser"),
 }
 _TABLES = {  # and where others do: the table, and the key that names them
     "wrappers": ("wrapper", "kind"),

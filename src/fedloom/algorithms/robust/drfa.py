@@ -51,6 +51,7 @@ from fedloom.algorithms.robust.exchanges import (
 from fedloom.cohorts import uniform
 from fedloom.local import projected_steps_keeping
 from fedloom.operators.simplex import project_floored_simplex
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import Rule, at_least, fraction, one_of, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
@@ -83,6 +84,7 @@ class DRFA(Algorithm):
     weight_floor: float = param(
         _below_one, "smallest weight of a client, as a part of 1 / n", default=0.0
     )
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
         """A fresh model and equal weights."""
@@ -116,7 +118,13 @@ class DRFA(Algorithm):
         """K projected steps; the reply is the change at their end and at the snapshot."""
         start, stop = message
         last, kept = projected_steps_keeping(
-            f, start, key, lr=self.lr, steps=self.local_steps, keep=stop
+            f,
+            start,
+            key,
+            lr=self.lr,
+            steps=self.local_steps,
+            keep=stop,
+            optimiser=self.optimiser,
         )
         return client, DRFAReply(last - start, kept - start)
 

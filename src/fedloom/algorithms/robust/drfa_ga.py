@@ -38,6 +38,7 @@ from fedloom.algorithms.robust.exchanges import (
 from fedloom.cohorts import everyone
 from fedloom.local import projected_steps
 from fedloom.operators.proximal import project_simplex
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, at_least_zero, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
@@ -62,6 +63,7 @@ class DRFAGA(Algorithm):
         "clients that train in a round",
         default=None,
     )
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
         """A fresh model and equal weights."""
@@ -87,7 +89,9 @@ class DRFAGA(Algorithm):
         self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[Nothing, Array]:
         """K projected steps; the reply is the change of the model."""
-        last = projected_steps(f, model, key, lr=self.lr, steps=self.local_steps)
+        last = projected_steps(
+            f, model, key, lr=self.lr, steps=self.local_steps, optimiser=self.optimiser
+        )
         return client, last - model
 
     def value(

@@ -42,6 +42,7 @@ from fedloom.algorithms.robust.exchanges import (
 from fedloom.cohorts import uniform
 from fedloom.local import projected_steps_keeping
 from fedloom.operators.simplex import proximal_kl, proximal_quadratic
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
@@ -69,6 +70,7 @@ class DRFAProx(Algorithm):
         "clients that train, and clients that are probed, in a round",
         default=None,
     )
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
         """A fresh model and equal weights."""
@@ -104,7 +106,13 @@ class DRFAProx(Algorithm):
         """K projected steps; the reply is the change at their end and at the snapshot."""
         start, stop = message
         last, kept = projected_steps_keeping(
-            f, start, key, lr=self.lr, steps=self.local_steps, keep=stop
+            f,
+            start,
+            key,
+            lr=self.lr,
+            steps=self.local_steps,
+            keep=stop,
+            optimiser=self.optimiser,
         )
         return client, DRFAReply(last - start, kept - start)
 
