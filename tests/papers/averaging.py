@@ -9,7 +9,7 @@ def in_round(step, r):
 
 
 def plain():
-    """Steps along the gradient; an optimiser is a function that makes a client's own for a round."""
+    """Steps along the gradient; an optimiser is a function that makes one for a client's round."""
     return lambda w, gradient, lr: w - lr * gradient
 
 
