@@ -31,6 +31,10 @@ def schema() -> Schema:
             "exclusiveMaximum": 1,
             "description": "part of each client's rows that is held out for testing",
         },
+        "normalise": {
+            "type": "boolean",
+            "description": "whether channels of images get mean 0 and deviation 1",
+        },
     }
     run, sweep = _table(RunSettings), _table(SweepSettings)
     run["properties"]["metrics"] |= {"type": "array", "items": _metric()}
