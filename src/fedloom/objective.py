@@ -52,9 +52,9 @@ class Oracle:
         return -(-self.size // np.int32(self.batch_size))
 
     def _batch(self, key: Array) -> Batch:
-        if self.batch_size is None:
-            return self._everything
-        return self.held.draw(key, self.batch_size)
+        drawn = self.batch_size is not None
+        batch = self.held.draw(key, self.batch_size) if drawn else self._everything
+        return self.problem.augmented(batch, key)
 
 
 class Objective(Oracle):
