@@ -52,8 +52,8 @@ class Oracle:
         return -(-self.size // np.int32(self.batch_size))
 
     def _batch(self, key: Array) -> Batch:
-        drawn = self.batch_size is not None
-        batch = self.held.draw(key, self.batch_size) if drawn else self._everything
+        size = self.batch_size
+        batch = self._everything if size is None else self.held.draw(key, size)
         return self.problem.augmented(batch, key)
 
 
