@@ -1,11 +1,16 @@
 """Local optimisers: their formulas by hand, in two methods, and who takes one."""
 
+import dataclasses
+
+import jax
 import numpy as np
 import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.checking import compilation
+from fedloom.checking.case import Case
+from fedloom.checking.federations import trial
 from fedloom.errors import ParameterError
 from fedloom.optimisers import SGD, Adam, AdamW, Momentum
 from papers import averaging
@@ -73,6 +78,25 @@ def test_methods_step_as_the_optimiser_says(kind, double):
     close(got.model, x)
     close(got.state.hub.control, c)
     close(got.state.clients[0].control, c_i)
+
+
+@pytest.mark.parametrize("key", ["local_training", "mutual_learning", "pfedme", "drfa"])
+def test_methods_with_loops_of_their_own_remember_within_a_round(key):
+    """Momentum of 0 is no momentum, and any other moves every model elsewhere."""
+    entry = CATALOGUE[key]
+
+    def models(optimiser):
+        method = dataclasses.replace(entry.example(), optimiser=optimiser)
+        state = Case(method, trial(entry.kind), rounds=2).simulate().state
+        kept = [leaf for group in state.clients for leaf in jax.tree.leaves(group)]
+        return [leaf for leaf in [state.hub.model, *kept] if leaf.ndim > 0 and leaf.dtype == "f8"]
+
+    plain, none, much = models(SGD()), models(Momentum(0.0)), models(Momentum(0.9))
+    moved = plain if key != "local_training" else plain[1:]  # its hub's model stays
+    for before, same in zip(plain, none, strict=True):
+        close(before, same)
+    others = much[len(much) - len(moved) :]
+    assert not any(np.allclose(a, b, rtol=1e-4) for a, b in zip(moved, others, strict=True))
 
 
 def test_other_numbers_of_an_optimiser_need_no_new_program():
