@@ -62,7 +62,7 @@ def test_a_regression_and_a_network():
     [
         ({"algorithm": "fedavgg"}, "Did you mean 'fedavg'"),
         ({"parameters": {"lrr": 1}}, "FederatedClassifier, parameters.lrr: is not a parameter"),
-        ({"parameters": {"lr": -1}}, "lr must be a number > 0; got -1"),
+        ({"parameters": {"lr": -1}}, "lr must be a number > 0, or a schedule; got -1"),
         ({"algorithm": "feddr"}, "FedDR needs step"),
         ({"rounds": 0}, "rounds must be a whole number >= 1; got 0"),
     ],

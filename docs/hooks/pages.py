@@ -37,7 +37,7 @@ FAMILIES = {
 }
 FIRST = "index guide settings choosing writing-a-method checking verification".split()
 REFERENCE = "running result protocol oracles cohorts local operators problems models data".split()
-REFERENCE += ["preparation", "deploy"]
+REFERENCE += ["preparation", "deploy", "schedules"]
 
 
 def on_config(config: Any) -> Any:

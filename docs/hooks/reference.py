@@ -17,6 +17,7 @@ from fedloom.parameters import Rule, parameters_of
 
 # The rooms of which something is in the reference; others need not be imported.
 ROOMS = {"errors", "protocol", "replies", "parameters", "cohorts", "local", "operators"}
+ROOMS |= {"schedules", "optimisers"}
 ROOMS |= {"population", "objective", "saddle_objective", "party"}
 ROOMS |= {"problems", "models", "data", "deploy", "preparation", "measuring", "experiments"}
 

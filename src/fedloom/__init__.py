@@ -27,10 +27,12 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom import local as local
     from fedloom import models as models
     from fedloom import operators as operators
+    from fedloom import optimisers as optimisers
     from fedloom import oracles as oracles
     from fedloom import preparation as preparation
     from fedloom import problems as problems
     from fedloom import protocol as protocol
+    from fedloom import schedules as schedules
     from fedloom import sklearn as sklearn
     from fedloom.checking.check import check as check
     from fedloom.errors import DivergedError as DivergedError
@@ -74,12 +76,14 @@ else:
             "operators": (),
             "operators.aggregators": (),
             "operators.compressors": (),
+            "optimisers": (),
             "oracles": (),
             "pictures.notebook": ("partition_plot",),
             "preparation": (),
             "problems": (),
             "problems.base": ("Metric",),
             "protocol": (),
+            "schedules": (),
             "simulator.run": ("simulate",),
             "sklearn": (),
         },

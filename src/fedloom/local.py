@@ -8,12 +8,13 @@ import jax.numpy as jnp
 
 from fedloom import draws
 from fedloom.lazy import public
+from fedloom.optimisers import SGD, Optimiser
 from fedloom.oracles import RowOracle, SmoothOracle
 from fedloom.parameters import Rule, at_least, param, positive
-from fedloom.types import Array, Scalar
+from fedloom.types import Array, Scalar, Tree
 
-__all__ = ["accuracy_param", "projected_steps", "projected_steps_keeping", "proximal_point"]
-__all__ += ["repeat", "steps_of", "steps_rule"]
+__all__ = ["accuracy_param", "descend", "descend_with_mean", "projected_steps"]
+__all__ += ["projected_steps_keeping", "proximal_point", "repeat", "steps_of", "steps_rule"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = public(__name__)
@@ -75,6 +76,66 @@ def repeat(
     return jax.lax.fori_loop(0, count, lambda i, state: step(state, draws.nth(key, i)), start)
 
 
+def descend(
+    gradient: Callable[[Array, Array], Array],
+    start: Array,
+    key: Array,
+    *,
+    lr: Scalar,
+    steps: Array | int,
+    optimiser: Optimiser,
+) -> Array:
+    """Take steps along `gradient(w, key)`, or along what an optimiser makes of it.
+
+    Args:
+        gradient: From a model and a key to what a step goes along, such as `f.grad`.
+        start: The first model.
+        key: The random key of the exchange.
+        lr: The step size.
+        steps: How many steps; from `steps_of` where clients may differ in this.
+        optimiser: From `fl.optimisers`; it begins anew with every call.
+    """
+
+    def step(state: tuple[Array, Tree], key: Array) -> tuple[Array, Tree]:
+        w, memory = state
+        return optimiser.move(w, gradient(w, key), memory, lr)
+
+    return repeat(step, (start, optimiser.begin(start)), key, steps)[0]
+
+
+def descend_with_mean(
+    gradient: Callable[[Array, Array], Array],
+    start: Array,
+    key: Array,
+    *,
+    lr: Scalar,
+    steps: Array | int,
+    optimiser: Optimiser,
+) -> tuple[Array, Array]:
+    """Take the steps of `descend`; return the last model, and the mean of the gradients on the way.
+
+    Args:
+        gradient: From a model and a key to what a step goes along.
+        start: The first model.
+        key: The random key of the exchange.
+        lr: The step size.
+        steps: How many steps.
+        optimiser: From `fl.optimisers`.
+    """
+    if optimiser.plain:  # the way says it
+        last = descend(gradient, start, key, lr=lr, steps=steps, optimiser=optimiser)
+        return last, (start - last) / (steps * lr)
+
+    def step(state: tuple[Array, Tree, Array], key: Array) -> tuple[Array, Tree, Array]:
+        w, memory, total = state
+        slope = gradient(w, key)
+        return *optimiser.move(w, slope, memory, lr), total + slope
+
+    first = (start, optimiser.begin(start), jnp.zeros_like(start))
+    last, _, total = repeat(step, first, key, steps)
+    return last, total / steps
+
+
 def proximal_point(
     f: SmoothOracle,
     centre: Array,
@@ -121,8 +182,17 @@ def proximal_point(
     return jax.lax.while_loop(unfinished, descend, first)[0]
 
 
+_PLAIN = SGD()
+
+
 def projected_steps(
-    f: SmoothOracle, start: Array, key: Array, *, lr: Scalar, steps: Array | int
+    f: SmoothOracle,
+    start: Array,
+    key: Array,
+    *,
+    lr: Scalar,
+    steps: Array | int,
+    optimiser: Optimiser = _PLAIN,
 ) -> Array:
     """Take stochastic gradient steps, each followed by the proximal map of the problem's g.
 
@@ -134,12 +204,26 @@ def projected_steps(
         key: The random key of the exchange.
         lr: The step size.
         steps: How many steps.
+        optimiser: From `fl.optimisers`; with another than the plain one, g must be a constraint.
     """
-    return repeat(lambda w, k: f.prox(w - lr * f.grad(w, k), lr), start, key, steps)
+
+    def step(state: tuple[Array, Tree], key: Array) -> tuple[Array, Tree]:
+        w, memory = state
+        w, memory = optimiser.move(w, f.grad(w, key), memory, lr)
+        return f.prox(w, lr), memory
+
+    return repeat(step, (start, optimiser.begin(start)), key, steps)[0]
 
 
 def projected_steps_keeping(
-    f: SmoothOracle, start: Array, key: Array, *, lr: Scalar, steps: int, keep: Array
+    f: SmoothOracle,
+    start: Array,
+    key: Array,
+    *,
+    lr: Scalar,
+    steps: int,
+    keep: Array,
+    optimiser: Optimiser = _PLAIN,
 ) -> tuple[Array, Array]:
     """Take the steps of `projected_steps`; return the last model, and that after `keep` of them.
 
@@ -150,12 +234,16 @@ def projected_steps_keeping(
         lr: The step size.
         steps: How many steps.
         keep: After how many of them a model is kept as well; may be random.
+        optimiser: From `fl.optimisers`; with another than the plain one, g must be a constraint.
     """
+    State = tuple[Array, Tree, Array, Array]
 
-    def step(state: tuple[Array, Array, Array], key: Array) -> tuple[Array, Array, Array]:
-        w, kept, taken = state
-        w, taken = f.prox(w - lr * f.grad(w, key), lr), taken + 1
-        return w, jnp.where(taken == keep, w, kept), taken
+    def step(state: State, key: Array) -> State:
+        w, memory, kept, taken = state
+        w, memory = optimiser.move(w, f.grad(w, key), memory, lr)
+        w, taken = f.prox(w, lr), taken + 1
+        return w, memory, jnp.where(taken == keep, w, kept), taken
 
-    last, kept, _ = repeat(step, (start, start, jnp.zeros((), jnp.int32)), key, steps)
+    first = (start, optimiser.begin(start), start, jnp.zeros((), jnp.int32))
+    last, _, kept, _ = repeat(step, first, key, steps)
     return last, kept

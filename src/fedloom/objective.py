@@ -52,9 +52,9 @@ class Oracle:
         return -(-self.size // np.int32(self.batch_size))
 
     def _batch(self, key: Array) -> Batch:
-        if self.batch_size is None:
-            return self._everything
-        return self.held.draw(key, self.batch_size)
+        size = self.batch_size
+        batch = self._everything if size is None else self.held.draw(key, size)
+        return self.problem.augmented(batch, key)
 
 
 class Objective(Oracle):

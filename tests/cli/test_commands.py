@@ -131,7 +131,10 @@ def test_an_override_that_makes_no_sense_is_refused(override, settings, capsys):
 @pytest.mark.parametrize(
     "override,said",
     [
-        ("algorithm.lr=-1", "--set algorithm.lr=-1: FedAvg: lr must be a number > 0; got -1"),
+        (
+            "algorithm.lr=-1",
+            "--set algorithm.lr=-1: FedAvg: lr must be a number > 0, or a schedule; got -1",
+        ),
         ("algorithm.lrr=1", "--set algorithm.lrr=1: is not a parameter of FedAvg"),
         ("algorithm.key=fedavgg", "--set algorithm.key=fedavgg: must be a known key"),
         ("algorithm.key=feddr", "--set algorithm.key=feddr: FedDR needs step"),

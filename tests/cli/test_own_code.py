@@ -196,7 +196,11 @@ def test_fields_are_built_by_their_annotations_and_described_again(home):
     assert chosen.resolved()["algorithm"][0]["penalty"] == {"kind": "l1", "strength": 0.3}
     parts = building.parts_of(type(chosen.algorithm))
     assert parts == {"penalty": registries.REGULARISERS}
-    assert building.parts_of(fl.algorithms.QuPeD) == {"quantise": fl.algorithms.Quantisation}
+    of_steps = dict.fromkeys(("lr", "common_lr"), registries.SCHEDULES)
+    assert building.parts_of(fl.algorithms.QuPeD) == {
+        **of_steps,
+        "quantise": fl.algorithms.Quantisation,
+    }
 
 
 @pytest.mark.parametrize(

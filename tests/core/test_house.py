@@ -13,7 +13,8 @@ PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
     "types errors version versions lazy files hints printable checksums draws pytrees parameters "
     "layout rows",
-    "protocol replies oracles cohorts local objective saddle_objective party operators",
+    "protocol replies oracles cohorts schedules optimisers local objective saddle_objective party "
+    "operators",
     "models problems",
     "directions data metrics",
     "population",
@@ -103,7 +104,8 @@ def test_a_method_needs_nothing_but_the_door():
     }
     doors = {"fedloom.protocol": fl.protocol, "fedloom.parameters": fl.protocol}
     doors |= {"fedloom.cohorts": fl.cohorts, "fedloom.local": fl.local}
-    doors |= {"fedloom.oracles": fl.oracles}
+    doors |= {"fedloom.oracles": fl.oracles, "fedloom.schedules": fl.schedules}
+    doors |= {"fedloom.optimisers": fl.optimisers}
     assert used and all(name in doors[module].__all__ for module, name in used)
 
 

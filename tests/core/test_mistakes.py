@@ -53,7 +53,7 @@ def test_all_missing_and_unknown_parameters_are_told_at_once():
     assert said.endswith("Write FedDR(step=..., lr=...).")
     with pytest.raises(ParameterError, match="FedAvg is given lr twice"):
         fl.algorithms.FedAvg(0.1, lr=0.2)
-    with pytest.raises(ParameterError, match="takes 4 parameters; got 6 values"):
+    with pytest.raises(ParameterError, match="takes 5 parameters; got 6 values"):
         fl.algorithms.FedAvg(0.1, 1, None, 1.0, 5, 6)
     assert next(iter(inspect.signature(fl.algorithms.FedAvg).parameters)) == "lr"
 

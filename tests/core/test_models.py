@@ -1,5 +1,7 @@
 """Convolutions by matrix products, and pooling, against JAX's own."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -104,3 +106,47 @@ def test_measurements_are_no_symbols(model):
         fl.FedloomError, match=f"{type(model).__name__} needs rows of whole numbers"
     ):
         model.apply(arrays, jnp.zeros((2, 4)))
+
+
+NETWORKS = [fl.models.MLP((20,)), fl.models.CNN((4,), (20,)), fl.models.CNN1(), fl.models.CNN2()]
+
+
+def bounds(arrays, fans):
+    """The largest weight and bias of each layer, over what uniform ones may have at most."""
+    found = []
+    for layer in arrays:
+        outputs = layer["weights"].shape[1]
+        bound = fans(layer["weights"].shape[0], outputs)
+        found += [float(abs(layer[name]).max() / bound) for name in ("weights", "bias")]
+    return np.array(found).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda model: type(model).__name__)
+def test_fresh_weights_are_uniform_within_the_stated_bounds(network):
+    spec = Spec((16, 16, 1), 10, "float32")
+    key = jax.random.key(0)
+
+    def fresh(how):
+        arrays = dataclasses.replace(network, initialisation=how).init(key, spec)
+        return [*arrays["conv"], *arrays["dense"]] if isinstance(arrays, dict) else arrays
+
+    he = bounds(fresh("he"), lambda inputs, _: np.sqrt(6 / inputs))
+    torch = bounds(fresh("torch"), lambda inputs, _: 1 / np.sqrt(inputs))
+    assert (he[:, 0] > 0.9).all() and (he[:, 0] <= 1).all() and (he[:, 1] == 0).all()
+    assert (torch > 0.6).all() and (torch <= 1).all()  # of some biases there are few
+    last = fresh("glorot")[-1]["weights"]
+    assert 0.9 < float(abs(last).max() / np.sqrt(6 / sum(last.shape))) <= 1
+    for plain, default in zip(fresh("he"), fresh(network.initialisation), strict=True):
+        np.testing.assert_array_equal(plain["weights"], default["weights"])
+
+
+def test_a_glorot_kernel_counts_its_places_on_both_sides():
+    kernel = layers.conv_init(jax.random.key(1), 3, 4, 50, "float32", "glorot")["weights"]
+    assert 0.98 < float(abs(kernel).max() / np.sqrt(6 / (9 * 4 + 9 * 50))) <= 1
+
+
+def test_a_resnet_as_pytorch_has_it_keeps_its_norms():
+    arrays = fl.models.ResNet(1, 4, "torch").init(jax.random.key(0), Spec((8, 8, 3), 10, "float32"))
+    assert all((part["scale"] == 1).all() and (part["bias"] == 0).all() for part in arrays[:-1])
+    assert 0.8 < float(abs(arrays[0]["weights"]).max() * np.sqrt(27)) <= 1
+    assert (arrays[-1]["bias"] != 0).all()

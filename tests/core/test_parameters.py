@@ -42,7 +42,8 @@ def test_every_rule_of_a_method_refuses_nonsense(key):
 def test_the_message_says_who_which_rule_value_and_what_to_do():
     with pytest.raises(ParameterError) as caught:
         fl.algorithms.FedAvg(lr=-1.0)
-    assert str(caught.value) == "FedAvg: lr must be a number > 0; got -1.0. Try lr = 0.1."
+    said = "FedAvg: lr must be a number > 0, or a schedule; got -1.0. Try lr = 0.1."
+    assert str(caught.value) == said
 
 
 @pytest.mark.parametrize("value", [0, -1, math.inf, math.nan, True, "fast", None])

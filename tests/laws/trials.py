@@ -30,11 +30,18 @@ def wrapped(key: str, cls: type, **trial) -> MethodEntry:
 
 _FEDAVG = fl.algorithms.FedAvg(lr=0.1, local_steps=3)
 _SCAFFOLD = fl.algorithms.Scaffold(lr=0.1, local_steps=3)
+_SCHEDULED = fl.algorithms.Scaffold(
+    lr=fl.schedules.Warmup(2, fl.schedules.Cosine(0.1, 3, end=0.01)),
+    local_steps=3,
+    server_lr=fl.schedules.Exponential(1.0, 0.9),
+    optimiser=fl.optimisers.AdamW(clip=1.0),
+)
 _PRIVATE = {"clip": 0.1, "noise": 0.5}
 WRAPPED = (
     wrapped("private fedavg", fl.algorithms.Private, inner=_FEDAVG, **_PRIVATE),
     wrapped("private scaffold", fl.algorithms.Private, inner=_SCAFFOLD, at="client", **_PRIVATE),
     wrapped("unreliable scaffold", fl.algorithms.Unreliable, inner=_SCAFFOLD, drop=0.3, late=0.3),
+    wrapped("scheduled scaffold", fl.algorithms.Unreliable, inner=_SCHEDULED, drop=0.3),
     wrapped(
         "robust fedavg",
         fl.algorithms.Unreliable,

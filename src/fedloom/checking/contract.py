@@ -19,6 +19,7 @@ from fedloom.errors import DivergedError, ProtocolError
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, outcome_of
 from fedloom.pytrees import named, unlike
+from fedloom.schedules import at_round
 from fedloom.types import Tree
 
 _MANY = 100  # exchanges in a round
@@ -35,6 +36,7 @@ def can_be_played(case: Case) -> str:
 
     def play(method: Algorithm, federation: Federation) -> None:
         root, fed = draws.key(0), federation.fed
+        method = at_round(method, 0)
         hub = method.init_hub(fed, root)
         _check_arrays(hub, "init_hub", line_of_return(type(method).init_hub))
         states = [method.init_client(group.objective(0), root) for group in federation.groups]

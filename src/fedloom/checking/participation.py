@@ -14,6 +14,7 @@ from fedloom.protocol import Ask, Replies, relay
 from fedloom.pytrees import named, to_host
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
+from fedloom.schedules import at_round
 from fedloom.types import Array, Held, Tree
 
 _PLAN = Plan(None, None)
@@ -43,9 +44,10 @@ def _round_with_losses(case: Case) -> Callable[[Held, Array], Tree]:
 
             return Replies(jax.tree.map(fill, replies.value), replies.cohort)
 
-        begun = method.round(start, federation.fed, draws.hub_key(root, 1))
+        now = at_round(method, 1)
+        begun = now.round(start, federation.fed, draws.hub_key(root, 1))
         steps = relay(begun, outgoing, incoming)
-        hub, after, *_ = program.drive(steps, method, federation, before, root, 1, _PLAN)
+        hub, after, *_ = program.drive(steps, now, federation, before, root, 1, _PLAN)
         models = [method.model(state, federation.fed) for state in (start, hub)]
         return hub, models, before, after, answered[0]
 

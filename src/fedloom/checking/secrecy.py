@@ -16,6 +16,7 @@ from fedloom.protocol import Algorithm, Replies, Round, relay
 from fedloom.pytrees import to_host
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
+from fedloom.schedules import at_round
 from fedloom.types import Tree
 
 _PLAN = Plan(None, None)
@@ -50,10 +51,11 @@ def _play(
     root, fed = draws.key(seed), federation.fed
     hub, clients = program.first_state(method, federation, root, _PLAN)
     for number, stage in enumerate(("opening", "round")):
-        steps: Round = getattr(method, stage)(hub, fed, draws.hub_key(root, number))
+        now = at_round(method, number)
+        steps: Round = getattr(now, stage)(hub, fed, draws.hub_key(root, number))
         if taken is not None:
             steps = _summing(steps, fed.weights, taken[stage])
-        hub, clients, *_ = program.drive(steps, method, federation, clients, root, number, _PLAN)
+        hub, clients, *_ = program.drive(steps, now, federation, clients, root, number, _PLAN)
     return hub
 
 

@@ -15,6 +15,7 @@ from fedloom.population import Federation
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
+from fedloom.schedules import at_round
 
 _PLAN = Plan(None, None)
 
@@ -55,6 +56,7 @@ def read(case: Case) -> Program:
 
     def play(method: Algorithm, federation: Federation, root: Any) -> Any:
         hub, clients, _ = program.opening(method, federation, root, _PLAN)
+        method = at_round(method, 1)
         steps = method.round(hub, federation.fed, draws.hub_key(root, 1))
         return program.drive(steps, method, federation, clients, root, 1, _PLAN)[:3]
 

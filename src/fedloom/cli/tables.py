@@ -40,6 +40,11 @@ _DIVISION = (
     Option("scheme", "how rows are divided over clients", _required),
     Option("test_fraction", "part of each client's rows that is held out for testing", 0.0),
     Option("seed", "seed of the division", 0),
+    Option(
+        "normalise",
+        "whether channels of images, or features, get mean 0 and deviation 1 by all training rows",
+        False,
+    ),
 )
 _DATA = (
     Option("name", "a dataset of `fedloom list datasets`, with its options", None),

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedloom.data.arrays import as_pairs, check_alike
 from fedloom.data.dataset import described, left_out_text
+from fedloom.data.normalising import Normalisation
 from fedloom.errors import DataError
 from fedloom.rows import Rows, all_finite
 
@@ -26,6 +27,7 @@ class Clients:
     test_sizes: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
     preparation: Any = None  # how raw tables became these rows, where they did
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)  # columns, and why
+    normalisation: Normalisation | None = None  # how rows were normalised, where they were
 
     def __post_init__(self) -> None:
         for i in np.flatnonzero(self.sizes == 0):

@@ -8,6 +8,7 @@ import numpy as np
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset
 from fedloom.data.label_schemes import ByLabel, Dirichlet, OneClass
+from fedloom.data.normalising import normalisation
 from fedloom.data.parties import Parties, divide_features
 from fedloom.data.schemes import (
     IID,
@@ -23,7 +24,7 @@ from fedloom.data.schemes import (
 )
 from fedloom.errors import DataError, ParameterError
 from fedloom.hints import closest
-from fedloom.parameters import between, check
+from fedloom.parameters import between, check, flag
 from fedloom.rows import Rows
 
 SCHEMES: dict[str, Any] = {  # the ways to divide data, by the keys that `partition` takes
@@ -40,6 +41,7 @@ def partition(
     *,
     seed: int = 0,
     test_fraction: float | None = None,
+    normalise: bool = False,
 ) -> Clients: ...
 @overload
 def partition(
@@ -56,6 +58,7 @@ def partition(
     *,
     seed: int = 0,
     test_fraction: float | None = None,
+    normalise: bool = False,
     **parameters: Any,
 ) -> Any: ...
 def partition(
@@ -64,6 +67,7 @@ def partition(
     *,
     seed: int = 0,
     test_fraction: float | None = None,
+    normalise: bool = False,
     **parameters: Any,
 ) -> Clients | Parties:
     """Divide a dataset over clients, every row once; or, with ByFeatures, its columns over parties.
@@ -78,6 +82,8 @@ def partition(
         scheme: A scheme, or its key in SCHEMES.
         seed: Whatever is drawn at random comes from it.
         test_fraction: The part of a client's rows to hold out, where the dataset has no test rows.
+        normalise: Whether each channel of images, or each feature, gets mean 0 and deviation 1, by
+            the training rows of all clients; `clients.normalisation` has the numbers.
         parameters: The scheme's parameters, where it is given by its key.
     """
     if not isinstance(dataset, Dataset):
@@ -87,8 +93,14 @@ def partition(
         )
     chosen = _choose(scheme, parameters)
     check("partition", "test_fraction", test_fraction, between(0, 1).or_none("no test rows"))
+    check("partition", "normalise", normalise, flag)
     rng = np.random.default_rng(seed)
     if isinstance(chosen, ByFeatures):
+        if normalise:
+            raise ParameterError(
+                "partition: normalise is for rows that are divided; of columns, each party scales "
+                "its own. Use standardise = true."
+            )
         return divide_features(dataset, chosen, rng, test_fraction)
     # Training rows first, so that they fall the same with and without test rows.
     holdings = chosen.divide(dataset, rng)
@@ -106,11 +118,20 @@ def partition(
         dataset.labels,
         left_out=dataset.left_out,
     )
-    if test is None or test_parts is None:
-        return clients
-    return dataclasses.replace(
-        clients, test=_gather(test, test_parts), test_sizes=_sizes(test_parts)
-    )
+    if test is not None and test_parts is not None:
+        tested = _gather(test, test_parts)
+        clients = dataclasses.replace(clients, test=tested, test_sizes=_sizes(test_parts))
+    return _normalised(clients) if normalise else clients
+
+
+def _normalised(clients: Clients) -> Clients:
+    found = normalisation(clients.train, clients.sizes)
+
+    def scaled(rows: Rows) -> Rows:
+        return Rows(found.of(np.asarray(rows.x)), rows.y)
+
+    test = None if clients.test is None else scaled(clients.test)
+    return dataclasses.replace(clients, train=scaled(clients.train), test=test, normalisation=found)
 
 
 def _choose(scheme: Scheme | ByFeatures | str, parameters: dict[str, Any]) -> Scheme | ByFeatures:

@@ -26,6 +26,7 @@ from fedloom.pytrees import abstract, pytree, static
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.rows import Rows, store
+from fedloom.schedules import at_round
 from fedloom.types import Array, Held, Tree
 
 STAGES = ("opening", "round")
@@ -77,6 +78,7 @@ def _played(algorithm: Algorithm, federation: Federation, stage: str) -> tuple[E
         return replies
 
     root = draws.key(0)
+    algorithm = at_round(algorithm, 0)
     hub, clients = program.first_state(algorithm, federation, root, _PLAN)
     begin: Callable[..., Round] = getattr(algorithm, stage)
     steps = relay(begin(hub, federation.fed, root), outgoing, incoming)

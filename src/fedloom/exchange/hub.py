@@ -20,6 +20,7 @@ from fedloom.population import Fed
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, outcome_of
 from fedloom.pytrees import payload_bytes, pytree
 from fedloom.rounds.compiling import reproducible
+from fedloom.schedules import at_round
 from fedloom.types import Array, Tree
 
 Tag = tuple[int, int]  # the round and the exchange after which a client's state was as it is
@@ -118,7 +119,7 @@ class Hub:
         self.least = least  # valid replies that an exchange needs, or all where fewer are asked
         self.contributors: set[int] = set()  # who gave all that it was asked for in the last round
         self.root = draws.key(seed)
-        self.state = algorithm.init_hub(fed, draws.first_hub_key(self.root))
+        self.state = at_round(algorithm, 0).init_hub(fed, draws.first_hub_key(self.root))
         self.ages: dict[int, Tag] = dict.fromkeys(range(fed.n), FIRST)
         self.round = self.bytes_down = self.bytes_up = 0
 
@@ -134,11 +135,12 @@ class Hub:
 
     def _play(self, stage: str, round: int) -> Tree:
         key = _hub_key(self.root, round)
+        algorithm = at_round(self.algorithm, round)
         answers: tuple[Replies, ...] = ()
         ages = dict(self.ages)
         self.contributors = set(range(self.fed.n))
         while True:
-            step = next_step(self.algorithm, self.state, self.fed, key, answers, stage=stage)
+            step = next_step(algorithm, self.state, self.fed, key, answers, stage=stage)
             if isinstance(step, Ended):
                 self._check_finite(step.hub, round)
                 self.state, self.ages = step.hub, ages

@@ -21,6 +21,7 @@ from fedloom.exchange.hub import FIRST, Letter, Tag
 from fedloom.population import Group, Party
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import reproducible
+from fedloom.schedules import at_round
 from fedloom.types import Array, Tree
 
 log = logging.getLogger("fedloom")
@@ -64,7 +65,8 @@ class Site:
         self.expected = expected
         self.root = draws.key(seed)
         self.store = store
-        self.first = _first_client(algorithm, group, draws.first_client_key(self.root, id))
+        begun = at_round(algorithm, 0)
+        self.first = _first_client(begun, group, draws.first_client_key(self.root, id))
         self.states: dict[Tag, Tree] = {}
         if store is not None and self._keeps_state:
             self.states |= store.read(self.first)
@@ -84,9 +86,8 @@ class Site:
         before = self.state_after(letter.after)
         message = wire.decode(letter.body, expected.message, finite=self.algorithm.finite)
         key = _client_key(self.root, letter.round, letter.exchange, self.id)
-        state, reply = _perform(
-            self.algorithm, self.group, before, message, key, method=letter.method
-        )
+        algorithm = at_round(self.algorithm, letter.round)
+        state, reply = _perform(algorithm, self.group, before, message, key, method=letter.method)
         self._keep(letter, state)
         return reply
 

@@ -166,8 +166,12 @@ def _parts(annotation: Any) -> Iterator[Part]:
             yield annotation
 
 
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
 def _value(part: Part | None, value: Any, place: Location) -> Any:
-    if isinstance(part, Registry) and isinstance(value, list):
+    if isinstance(part, Registry) and isinstance(value, list) and any(map(_is_table, value)):
         return tuple(build(part, entry, place, tag="kind") for entry in value)
     if isinstance(part, Registry) and isinstance(value, dict):
         return build(part, value, place, tag="kind")

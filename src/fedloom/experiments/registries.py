@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fedloom import algorithms, models, problems
+from fedloom import algorithms, models, optimisers, problems, schedules
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.minimax.inner import Solver
 from fedloom.algorithms.wrappers import WRAPPERS as OWN_WRAPPERS
@@ -114,6 +114,28 @@ AGGREGATORS: Registry[type] = Registry(
     _made_from(aggregators.Aggregator),
     _words(aggregators.Aggregator),
 )
+SCHEDULES: Registry[type] = Registry(
+    "schedules",
+    {
+        "exponential": schedules.Exponential,
+        "cosine": schedules.Cosine,
+        "steps": schedules.Steps,
+        "warmup": schedules.Warmup,
+    },
+    _made_from(schedules.Schedule),
+    _words(schedules.Schedule),
+)
+OPTIMISERS: Registry[type] = Registry(
+    "optimisers",
+    {
+        "sgd": optimisers.SGD,
+        "momentum": optimisers.Momentum,
+        "adam": optimisers.Adam,
+        "adamw": optimisers.AdamW,
+    },
+    _made_from(optimisers.Optimiser),
+    _words(optimisers.Optimiser),
+)
 PARTITIONS: Registry[type] = Registry(
     "partitions", SCHEMES, _made_from(Scheme, ByFeatures), _words(Scheme)
 )
@@ -138,10 +160,12 @@ OF_PARTS: dict[type, Registry[type]] = {
     Solver: SOLVERS,
     compressors.Compressor: COMPRESSORS,
     aggregators.Aggregator: AGGREGATORS,
+    schedules.Schedule: SCHEDULES,
+    optimisers.Optimiser: OPTIMISERS,
 }
 ALL: tuple[Registry[Any], ...] = (
     *(ALGORITHMS, WRAPPERS, PROBLEMS, REGULARISERS, MODELS, SOLVERS, COMPRESSORS, AGGREGATORS),
-    *(PARTITIONS, DATASETS, METRICS),
+    *(SCHEDULES, OPTIMISERS, PARTITIONS, DATASETS, METRICS),
 )
 
 

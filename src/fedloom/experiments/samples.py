@@ -116,6 +116,12 @@ _VALUES: dict[str, Tables] = {
     "multi_krum": {"malicious": 2},
     "centred_clipping": {"radius": 1.0},
     "norm_bound": {"bound": 1.0},
+    "exponential": {"start": 0.5, "decay": 0.99},
+    "cosine": {"start": 0.5, "rounds": 100},
+    "steps": {"start": 0.5, "at": [50, 75], "factor": 0.1},
+    "warmup": {"rounds": 5, "after": {"kind": "cosine", "start": 0.5, "rounds": 95}},
+    "momentum": {"momentum": 0.9},
+    "adamw": {"weight_decay": 0.01},
     "label": {"clients": 10, "classes_each": 2},
     "dirichlet": {"clients": 10, "alpha": 0.5},
     "column": {"column": "race"},
@@ -129,6 +135,8 @@ _HOLDERS: dict[str, tuple[str, Tables, str]] = {
     "solvers": ("algorithm", {"key": "ffmdr", "beta": 1.0}, "solver"),
     "compressors": ("wrapper", {"kind": "compressed"}, "compressor"),
     "aggregators": ("wrapper", {"kind": "robust"}, "aggregator"),
+    "schedules": ("algorithm", {"key": "fedavg", "local_steps": 20}, "lr"),
+    "optimisers": ("algorithm", {"key": "fedavg", "lr": 0.01, "local_steps": 20}, "optimiser"),
 }
 _TABLES = {  # and where others do: the table, and the key that names them
     "wrappers": ("wrapper", "kind"),
@@ -201,13 +209,16 @@ def values(cls: Any, key: str = "") -> Tables:
         if field.default is not dataclasses.MISSING or field.name in ("inner", "secret"):
             continue
         part = parts.get(field.name)
-        if isinstance(part, Registry):
+        example = field.metadata["rule"].example if field.metadata else None
+        if example is not None:  # a step size is a number first, though it may be a schedule
+            found[field.name] = example
+        elif isinstance(part, Registry):
             first = next(iter(part))
             found[field.name] = {"kind": first, **values(part[first], first)}
         elif isinstance(part, type):
             found[field.name] = values(part)
         else:
-            found[field.name] = field.metadata["rule"].example if field.metadata else None
+            found[field.name] = None
     return found
 
 

@@ -31,6 +31,10 @@ def schema() -> Schema:
             "exclusiveMaximum": 1,
             "description": "part of each client's rows that is held out for testing",
         },
+        "normalise": {
+            "type": "boolean",
+            "description": "whether channels of images get mean 0 and deviation 1",
+        },
     }
     run, sweep = _table(RunSettings), _table(SweepSettings)
     run["properties"]["metrics"] |= {"type": "array", "items": _metric()}
@@ -133,7 +137,9 @@ def _field(field: dataclasses.Field, part: building.Part | None) -> Schema:
     if part is not None:
         inner = {"$ref": f"#/$defs/{part.kind}"} if isinstance(part, Registry) else _table(part)
         doc = {"description": field.metadata["doc"]} if field.metadata else {}
-        return {"anyOf": [inner, {"type": "array", "items": inner}], **doc}
+        number = field.metadata and dict(field.metadata["rule"].schema)  # a step size may be one
+        several = {"type": "array", "items": inner}
+        return {"anyOf": [inner, number or several], **doc}
     if not field.metadata:
         return {}
     rule = field.metadata["rule"]

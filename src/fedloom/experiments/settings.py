@@ -115,7 +115,8 @@ class Settings(NamedTuple):
         except TypeError as error:
             raise place.error(f"{error}. Remove or correct the option.") from error
         dividing = dict(self.tables.get("partition", {}))
-        options = {key: dividing.pop(key) for key in ("seed", "test_fraction") if key in dividing}
+        shared = ("seed", "test_fraction", "normalise")  # of all schemes
+        options = {key: dividing.pop(key) for key in shared if key in dividing}
         scheme = building.scheme(dividing, self.place / "partition")
         return data.partition(dataset, scheme, **options)
 

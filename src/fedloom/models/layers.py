@@ -5,11 +5,13 @@ XLA's own convolutions inside a loop are several times slower, on CPU and on GPU
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.errors import DataError
+from fedloom.parameters import one_of, param
 from fedloom.types import Array, Held, Tree
 
 
@@ -22,11 +24,29 @@ def need_symbols(model: str, x: Held) -> None:
         )
 
 
-def dense_init(key: Array, inputs: int, outputs: int, dtype: str) -> dict[str, Array]:
-    """He-uniform weights and zero biases."""
-    bound = math.sqrt(6 / inputs)
+def initialisation_param() -> Any:
+    """A field for how the weights and biases of dense layers and convolutions begin."""
+    return param(
+        one_of("he", "glorot", "torch"),
+        "fresh weights: uniform within sqrt(6 / inputs), within sqrt(6 / (inputs + outputs)), or, "
+        "as PyTorch has them, within 1 / sqrt(inputs), biases too",
+        default="he",
+    )
+
+
+def dense_init(
+    key: Array, inputs: int, outputs: int, dtype: str, initialisation: str = "he", places: int = 1
+) -> dict[str, Array]:
+    """Uniform weights, and biases that are zero but for PyTorch's; a kernel has several places."""
+    if initialisation == "torch":
+        key, bias_key = jax.random.split(key)
+        bound = 1 / math.sqrt(inputs)
+        bias = jax.random.uniform(bias_key, (outputs,), dtype, -bound, bound)
+    else:
+        fans = inputs if initialisation == "he" else inputs + places * outputs
+        bound, bias = math.sqrt(6 / fans), jnp.zeros(outputs, dtype)
     weights = jax.random.uniform(key, (inputs, outputs), dtype, -bound, bound)
-    return {"weights": weights, "bias": jnp.zeros(outputs, dtype)}
+    return {"weights": weights, "bias": bias}
 
 
 def dense(arrays: Tree, x: Held) -> Array:
@@ -34,9 +54,12 @@ def dense(arrays: Tree, x: Held) -> Array:
     return x @ arrays["weights"] + arrays["bias"]
 
 
-def conv_init(key: Array, size: int, inputs: int, outputs: int, dtype: str) -> dict[str, Array]:
+def conv_init(
+    key: Array, size: int, inputs: int, outputs: int, dtype: str, initialisation: str = "he"
+) -> dict[str, Array]:
     """A kernel of size x size, kept as the matrix that the product needs."""
-    return dense_init(key, size * size * inputs, outputs, dtype)
+    places = size * size
+    return dense_init(key, places * inputs, outputs, dtype, initialisation, places)
 
 
 def conv(weights: Array, x: Held, size: int, padding: int, stride: int = 1) -> Array:

@@ -19,11 +19,13 @@ _widths = Rule(
 )
 
 
-def dense_stack(key: Array, widths: list[int], dtype: str) -> list[dict[str, Array]]:
+def dense_stack(
+    key: Array, widths: list[int], dtype: str, initialisation: str
+) -> list[dict[str, Array]]:
     """Dense layers from each width to the next."""
     keys = jax.random.split(key, len(widths) - 1)
-    pairs = itertools.pairwise(widths)
-    return [layers.dense_init(k, a, b, dtype) for k, (a, b) in zip(keys, pairs, strict=True)]
+    pairs = zip(keys, itertools.pairwise(widths), strict=True)
+    return [layers.dense_init(k, a, b, dtype, initialisation) for k, (a, b) in pairs]
 
 
 def dense_stack_apply(stack: list[dict[str, Array]], x: Held) -> Array:
@@ -49,11 +51,12 @@ class MLP(Model):
     """Dense layers with relu between them."""
 
     hidden: tuple[int, ...] = param(_widths, "widths of the hidden layers", default=(50, 50))
+    initialisation: str = layers.initialisation_param()
 
     def init(self, key: Array, spec: Spec) -> Tree:
-        """He-uniform weights and zero biases."""
+        """Fresh weights and biases."""
         widths = [math.prod(spec.features), *self.hidden, spec.classes or 1]
-        return dense_stack(key, widths, spec.dtype)
+        return dense_stack(key, widths, spec.dtype, self.initialisation)
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class, or one value."""
@@ -68,18 +71,22 @@ class CNN(Model):
     hidden: tuple[int, ...] = param(_widths, "widths of the hidden dense layers", default=(128,))
     kernel: int = param(at_least(1), "side of the kernels", default=3)
     padding: int = param(at_least(0), "zeros around the images", default=1)
+    initialisation: str = layers.initialisation_param()
 
     def init(self, key: Array, spec: Spec) -> Tree:
-        """He-uniform weights and zero biases."""
+        """Fresh weights and biases."""
         height, width, before = image_shape(self, spec)
         dense_key, *conv_keys = jax.random.split(key, len(self.channels) + 1)
         shrink = 2 * self.padding - self.kernel + 1
         convolutions = []
+        how = self.initialisation
         for conv_key, after in zip(conv_keys, self.channels, strict=True):
-            convolutions.append(layers.conv_init(conv_key, self.kernel, before, after, spec.dtype))
+            convolutions.append(
+                layers.conv_init(conv_key, self.kernel, before, after, spec.dtype, how)
+            )
             height, width, before = (height + shrink) // 2, (width + shrink) // 2, after
         widths = [height * width * before, *self.hidden, spec.classes or 1]
-        return {"conv": convolutions, "dense": dense_stack(dense_key, widths, spec.dtype)}
+        return {"conv": convolutions, "dense": dense_stack(dense_key, widths, spec.dtype, how)}
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class, or one value."""

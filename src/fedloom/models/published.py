@@ -34,9 +34,11 @@ _GROUP = 8  # channels that a norm takes together, at most
 class CNN1(Model):
     """Two convolutions and three dense layers, as LeNet-5."""
 
+    initialisation: str = layers.initialisation_param()
+
     def init(self, key: Array, spec: Spec) -> Tree:
-        """He-uniform weights and zero biases."""
-        return _lenet_init(self, key, spec, deeper=False)
+        """Fresh weights and biases."""
+        return _lenet_init(self, key, spec, self.initialisation, deeper=False)
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class."""
@@ -47,24 +49,26 @@ class CNN1(Model):
 class CNN2(Model):
     """Three convolutions and three dense layers."""
 
+    initialisation: str = layers.initialisation_param()
+
     def init(self, key: Array, spec: Spec) -> Tree:
-        """He-uniform weights and zero biases."""
-        return _lenet_init(self, key, spec, deeper=True)
+        """Fresh weights and biases."""
+        return _lenet_init(self, key, spec, self.initialisation, deeper=True)
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class."""
         return _lenet_apply(arrays, x)
 
 
-def _lenet_init(model: Model, key: Array, spec: Spec, *, deeper: bool) -> Tree:
+def _lenet_init(model: Model, key: Array, spec: Spec, how: str, *, deeper: bool) -> Tree:
     height, width, before = image_shape(model, spec)
     dense_key, *conv_keys = jax.random.split(key, 4)
     convolutions = []
     for conv_key, after in zip(conv_keys, _CHANNELS, strict=False):
-        convolutions.append(layers.conv_init(conv_key, _SIDE, before, after, spec.dtype))
+        convolutions.append(layers.conv_init(conv_key, _SIDE, before, after, spec.dtype, how))
         height, width, before = (height - _SIDE + 1) // 2, (width - _SIDE + 1) // 2, after
     if deeper:
-        convolutions.append(layers.conv_init(conv_keys[2], _SIDE, before, _DEEPER, spec.dtype))
+        convolutions.append(layers.conv_init(conv_keys[2], _SIDE, before, _DEEPER, spec.dtype, how))
         before = _DEEPER
     if height < 1 or width < 1:
         raise DataError(
@@ -72,7 +76,7 @@ def _lenet_init(model: Model, key: Array, spec: Spec, *, deeper: bool) -> Tree:
             f"{spec.features}. Use MLP or CNN."
         )
     widths = [height * width * before, *_DENSE, spec.classes or 1]
-    return {"conv": convolutions, "dense": dense_stack(dense_key, widths, spec.dtype)}
+    return {"conv": convolutions, "dense": dense_stack(dense_key, widths, spec.dtype, how)}
 
 
 def _lenet_apply(arrays: Tree, x: Held) -> Array:
@@ -94,6 +98,7 @@ class ResNet(Model):
 
     blocks: int = param(at_least(1), "blocks in each of the three stages", default=3)
     channels: int = param(at_least(1), "channels of the first stage", default=16)
+    initialisation: str = layers.initialisation_param()
 
     @staticmethod
     def groups_of(channels: int) -> int:
@@ -101,18 +106,19 @@ class ResNet(Model):
         return math.gcd(channels, max(1, channels // _GROUP))
 
     def init(self, key: Array, spec: Spec) -> Tree:
-        """He-uniform weights; norms that scale by one."""
+        """Fresh weights; norms that scale by one."""
+        how = self.initialisation
         _, _, before = image_shape(self, spec)
         widths = [self.channels * 2**stage for stage in range(3) for _ in range(self.blocks)]
         stem_key, head_key, *block_keys = jax.random.split(key, 2 + len(widths))
-        parts = [_conv_norm(stem_key, before, self.channels, spec.dtype)]
+        parts = [_conv_norm(stem_key, before, self.channels, spec.dtype, how)]
         before = self.channels
         for block_key, after in zip(block_keys, widths, strict=True):
             one, two = jax.random.split(block_key)
-            parts.append(_conv_norm(one, before, after, spec.dtype))
-            parts.append(_conv_norm(two, after, after, spec.dtype))
+            parts.append(_conv_norm(one, before, after, spec.dtype, how))
+            parts.append(_conv_norm(two, after, after, spec.dtype, how))
             before = after
-        return [*parts, layers.dense_init(head_key, before, spec.classes or 1, spec.dtype)]
+        return [*parts, layers.dense_init(head_key, before, spec.classes or 1, spec.dtype, how)]
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class."""
@@ -128,8 +134,8 @@ class ResNet(Model):
         return layers.dense(head, x.mean((1, 2)))
 
 
-def _conv_norm(key: Array, inputs: int, outputs: int, dtype: str) -> dict[str, Array]:
-    weights = layers.conv_init(key, 3, inputs, outputs, dtype)["weights"]
+def _conv_norm(key: Array, inputs: int, outputs: int, dtype: str, how: str) -> dict[str, Array]:
+    weights = layers.conv_init(key, 3, inputs, outputs, dtype, how)["weights"]
     return {
         "bias": jnp.zeros(outputs, dtype),
         "scale": jnp.ones(outputs, dtype),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fedloom.lazy import public
 from fedloom.problems.adversarial import Adversarial
 from fedloom.problems.auc import AUC
+from fedloom.problems.augmentation import Augmentation
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.bilinear import Bilinear
 from fedloom.problems.cox import Cox
@@ -32,6 +33,7 @@ __all__ = [
     "AUC",
     "L1",
     "Adversarial",
+    "Augmentation",
     "Ball",
     "Bilinear",
     "Box",

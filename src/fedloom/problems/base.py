@@ -14,7 +14,7 @@ from fedloom.layout import Layout, layout_of
 from fedloom.objective import Objective, Oracle
 from fedloom.parameters import at_least_zero, instance_of, one_of, param
 from fedloom.problems.regularisers import Regulariser, Zero
-from fedloom.rows import ClientRows, Rows, Spec
+from fedloom.rows import Batch, ClientRows, Rows, Spec
 from fedloom.types import Array, Held, Tree
 
 
@@ -90,6 +90,15 @@ class Problem:
         sizes = np.asarray(sizes, float)
         raw = sizes if self.weights == "size" else np.ones_like(sizes)
         return raw / raw.sum()
+
+    def augmented(self, batch: Batch, key: Array) -> Batch:
+        """A batch as gradients see it: by default as it was drawn.
+
+        Args:
+            batch: Rows of a client.
+            key: The key by which they were drawn.
+        """
+        return batch
 
     def agree(self, clients: Any) -> "Problem":
         """The problem with what the clients settle before the first round, from counts alone."""

@@ -18,6 +18,7 @@ from fedloom.objective import Objective
 from fedloom.operators.quantisers import FULL_PRECISION, Quantiser, layers_to_quantise
 from fedloom.oracles import PersonalOracle
 from fedloom.parameters import Rule, anything, instance_of, param, parametrised
+from fedloom.problems.augmentation import Augmentation, augment_param
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.linear import cross_entropy
 from fedloom.problems.regularisers import Regulariser
@@ -204,6 +205,7 @@ class Personal(_Classification):
     l2: float = l2_param()
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
+    augment: Augmentation | None = augment_param()
 
     def __post_init__(self) -> None:
         for model in self._own():
@@ -216,7 +218,7 @@ class Personal(_Classification):
     @property
     def common(self) -> Supervised:  # type: ignore[override]
         """The common model's problem."""
-        return Supervised(self.model, l2=self.l2)
+        return self._of(self.model)
 
     def groups(self, clients: Any) -> list[tuple[Problem, Sequence[int] | None]]:
         """The clients with the same network and bits, each set with its variant."""
@@ -231,13 +233,16 @@ class Personal(_Classification):
         return [
             (
                 Variant(
-                    self.common, Supervised(model, l2=self.l2), spec, width, self.keep,
+                    self.common, self._of(model), spec, width, self.keep,
                     self.regulariser, self.weights,
                 ),
                 None if alike else ids,
             )
             for (model, width), ids in members.items()
         ]  # fmt: skip
+
+    def _of(self, model: Model) -> Supervised:
+        return Supervised(model, l2=self.l2, augment=self.augment)
 
     def _own(self) -> tuple[Model, ...]:
         if self.own is None:

@@ -7,11 +7,12 @@ from typing import Any
 from fedloom.errors import ParameterError
 from fedloom.models.base import Model
 from fedloom.parameters import anything, instance_of, param, parametrised
+from fedloom.problems.augmentation import Augmentation, augment_param
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param
 from fedloom.problems.linear import accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
-from fedloom.rows import Rows, Spec
+from fedloom.rows import Batch, Rows, Spec
 from fedloom.types import Array, Held, Tree
 
 
@@ -45,6 +46,7 @@ class Supervised(Problem):
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
     class_weights: ClassWeights = class_weights_param()
+    augment: Augmentation | None = augment_param()
 
     def __post_init__(self) -> None:
         if not callable(self.loss) and self.loss not in LOSSES:
@@ -64,6 +66,10 @@ class Supervised(Problem):
             return self
         agreed_on = agreed("Supervised", self.class_weights, clients)
         return dataclasses.replace(self, class_weights=agreed_on)
+
+    def augmented(self, batch: Batch, key: Array) -> Batch:
+        """The batch with flips and crops, where they are asked for."""
+        return batch if self.augment is None else self.augment.of(batch, key)
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh arrays of the network."""

@@ -14,6 +14,7 @@ from fedloom.pytrees import to_host
 from fedloom.rounds import program
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
+from fedloom.schedules import at_round
 from fedloom.types import Array, Tree
 
 _PLAN = Plan(None, None)
@@ -42,6 +43,7 @@ def _play(
     algorithm: Algorithm, federation: Federation, root: Array
 ) -> tuple[Tree, Tree, program.Traffic]:
     hub, clients, _ = program.opening(algorithm, federation, root, _PLAN)
+    algorithm = at_round(algorithm, 1)
     steps = algorithm.round(hub, federation.fed, draws.hub_key(root, 1))
     hub, _, info, traffic = program.drive(steps, algorithm, federation, clients, root, 1, _PLAN)
     return hub, info, traffic

@@ -13,6 +13,7 @@ from fedloom.protocol import Algorithm, Ask, Round, outcome_of
 from fedloom.pytrees import check_alike, payload_bytes, shapes
 from fedloom.replies import Replies
 from fedloom.rounds.mapping import Plan, answer, map_group
+from fedloom.schedules import at_round
 from fedloom.types import Array, Held, Tree
 
 
@@ -85,6 +86,7 @@ def first_state(
     algorithm: Algorithm, federation: Federation, root: Array, plan: Plan
 ) -> tuple[Tree, tuple[Tree, ...]]:
     """The states of hub and clients before the opening."""
+    algorithm = at_round(algorithm, 0)
     hub = algorithm.init_hub(federation.fed, draws.first_hub_key(root))
 
     def of(group: Group | Party) -> Tree:
@@ -102,6 +104,7 @@ def opening(
 ) -> tuple[Tree, tuple[Tree, ...], Traffic]:
     """The first states, and the exchanges that a method needs once."""
     hub, clients = first_state(algorithm, federation, root, plan)
+    algorithm = at_round(algorithm, 0)
     steps = algorithm.opening(hub, federation.fed, draws.hub_key(root, 0))
     hub, clients, _, traffic = drive(steps, algorithm, federation, clients, root, 0, plan)
     return hub, clients, traffic
@@ -121,8 +124,9 @@ def rounds(
 
     @functools.partial(jax.jit, inline=True)
     def one(hub: Tree, clients: tuple[Tree, ...], round: Array) -> tuple[Tree, ...]:
-        steps = algorithm.round(hub, federation.fed, draws.hub_key(root, round))
-        after = drive(steps, algorithm, federation, clients, root, round, plan)
+        now = at_round(algorithm, round)
+        steps = now.round(hub, federation.fed, draws.hub_key(root, round))
+        after = drive(steps, now, federation, clients, root, round, plan)
         told = f"{type(algorithm).__name__}.round must return the hub's state as it got it"
         check_alike(told, hub, after[0], "hub")
         return after

@@ -15,6 +15,7 @@ from fedloom.pytrees import to_host
 from fedloom.rounds import program
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
+from fedloom.schedules import at_round
 from fedloom.types import Array, Tree
 
 _PLAN = Plan(None, None)
@@ -53,10 +54,9 @@ def _play(algorithm: Algorithm, federation: Federation, root: Array, rounds: int
     hub, clients, _ = program.opening(algorithm, federation, root, _PLAN)
 
     def one(state: tuple[Tree, Tree], round: Array) -> tuple[Tree, Tree]:
-        steps = algorithm.round(state[0], fed, draws.hub_key(root, round))
-        hub, clients, info, _ = program.drive(
-            steps, algorithm, federation, state[1], root, round, _PLAN
-        )
+        now = at_round(algorithm, round)
+        steps = now.round(state[0], fed, draws.hub_key(root, round))
+        hub, clients, info, _ = program.drive(steps, now, federation, state[1], root, round, _PLAN)
         return (hub, clients), ((algorithm.model(hub, fed), hub, clients), info)
 
     counters = jnp.arange(1, rounds + 1, dtype=jnp.int32)

@@ -24,10 +24,12 @@ weight cancels altogether: the limit would be that of clients that count alike.
 from typing import NamedTuple
 
 from fedloom.cohorts import cohort_param, uniform
-from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.local import descend, steps_of, steps_rule
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import param, positive
+from fedloom.parameters import param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -41,10 +43,11 @@ class FedAvgHub(NamedTuple):
 class FedAvg(Algorithm):
     """Federated averaging."""
 
-    lr: float = param(positive, "step size of the local steps")
+    lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
-    server_lr: float = param(positive, "step size of the hub", default=1.0)
+    server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> FedAvgHub:
         """A fresh model."""
@@ -59,8 +62,6 @@ class FedAvg(Algorithm):
         self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[Nothing, Array]:
         """K steps of stochastic gradient descent; the reply is the change of the model."""
-
-        def step(w: Array, key: Array) -> Array:
-            return w - self.lr * f.grad(w, key)
-
-        return client, repeat(step, model, key, steps_of(self.local_steps, f)) - model
+        steps = steps_of(self.local_steps, f)
+        w = descend(f.grad, model, key, lr=self.lr, steps=steps, optimiser=self.optimiser)
+        return client, w - model

@@ -26,10 +26,12 @@ import jax
 import jax.numpy as jnp
 
 from fedloom.cohorts import by_weight, cohort_param, uniform
-from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.local import descend, steps_of, steps_rule
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import at_least_zero, one_of, param, per_cent, positive
+from fedloom.parameters import at_least_zero, one_of, param, per_cent
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -43,7 +45,7 @@ class FedProxHub(NamedTuple):
 class FedProx(Algorithm):
     """Averaging with a proximal term at the clients."""
 
-    lr: float = param(positive, "step size of the local steps")
+    lr: StepSize = param(step_size, "step size of the local steps")
     mu: float = param(at_least_zero, "weight of the proximal term", default=0.1)
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
@@ -55,6 +57,7 @@ class FedProx(Algorithm):
     stragglers: int = param(
         per_cent, "per cent of the clients asked that do only a part of the steps", default=0
     )
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> FedProxHub:
         """A fresh model."""
@@ -75,8 +78,8 @@ class FedProx(Algorithm):
     ) -> tuple[Nothing, Array]:
         """Steps on the proximal problem; the reply is the change of the model."""
 
-        def step(v: Array, key: Array) -> Array:
-            return v - self.lr * (f.grad(v, key) + self.mu * (v - model))
+        def gradient(v: Array, key: Array) -> Array:
+            return f.grad(v, key) + self.mu * (v - model)
 
         steps = steps_of(self.local_steps, f)
         if self.stragglers:
@@ -84,4 +87,5 @@ class FedProx(Algorithm):
             late = jax.random.uniform(late_key) < self.stragglers / 100
             part = jax.random.randint(part_key, (), 1, jnp.maximum(steps, 2))
             steps = jnp.where(late, part, steps)
-        return client, repeat(step, model, key, steps) - model
+        v = descend(gradient, model, key, lr=self.lr, steps=steps, optimiser=self.optimiser)
+        return client, v - model

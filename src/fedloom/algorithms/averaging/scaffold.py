@@ -17,7 +17,8 @@ full participation. At the optimum every client's change is zero, so that with f
 limit is exact, whoever takes part.
 
 Differs from the paper: where the problem weighs clients by size, both sums carry those weights;
-with equal weights, a_i = 1/N, this is the print.
+with equal weights, a_i = 1/N, this is the print. With another optimiser than plain steps, option II
+takes the mean of the gradients on the way, which for plain steps is the quotient above.
 """
 
 from typing import NamedTuple
@@ -25,10 +26,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from fedloom.cohorts import cohort_param, uniform
-from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.local import descend_with_mean, steps_of, steps_rule
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import one_of, param, positive
+from fedloom.parameters import one_of, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -56,11 +59,12 @@ class ScaffoldReply(NamedTuple):
 class Scaffold(Algorithm):
     """Stochastic controlled averaging."""
 
-    lr: float = param(positive, "step size of the local steps")
+    lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
-    server_lr: float = param(positive, "step size of the hub", default=1.0)
+    server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
     option: str = param(one_of("I", "II"), "how a control variate is renewed", default="II")
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> ScaffoldHub:
         """A fresh model, and zero control."""
@@ -83,13 +87,15 @@ class Scaffold(Algorithm):
     ) -> tuple[ScaffoldClient, ScaffoldReply]:
         """K corrected steps, then a new control variate."""
 
-        def step(v: Array, key: Array) -> Array:
-            return v - self.lr * (f.grad(v, key) - client.control + hub.control)
+        def gradient(v: Array, key: Array) -> Array:
+            return f.grad(v, key) - client.control + hub.control
 
         steps = steps_of(self.local_steps, f)
-        v = repeat(step, hub.model, key, steps)
+        v, mean = descend_with_mean(
+            gradient, hub.model, key, lr=self.lr, steps=steps, optimiser=self.optimiser
+        )
         if self.option == "I":
             control = f.full_grad(hub.model)
         else:
-            control = client.control - hub.control + (hub.model - v) / (steps * self.lr)
+            control = client.control - hub.control + mean
         return ScaffoldClient(control), ScaffoldReply(v - hub.model, control - client.control)

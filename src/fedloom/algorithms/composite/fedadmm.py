@@ -26,6 +26,7 @@ from fedloom.local import accuracy_param, proximal_point, steps_of, steps_rule
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -50,7 +51,7 @@ class FedADMM(Algorithm):
     takes_regulariser: ClassVar[bool] = True
 
     rho: float = param(positive, "weight of the augmentation")
-    lr: float = param(positive, "step size of the local solver")
+    lr: StepSize = param(step_size, "step size of the local solver")
     local_steps: int | str = param(steps_rule, "steps of the local solver, at most", default=10)
     accuracy: float | None = accuracy_param()
     cohort: int | None = cohort_param()

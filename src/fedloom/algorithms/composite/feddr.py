@@ -29,6 +29,7 @@ from fedloom.local import accuracy_param, proximal_point, steps_of, steps_rule
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import between, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -53,7 +54,7 @@ class FedDR(Algorithm):
     takes_regulariser: ClassVar[bool] = True
 
     step: float = param(positive, "parameter of the proximal maps of f_i and g")
-    lr: float = param(positive, "step size of the local solver")
+    lr: StepSize = param(step_size, "step size of the local solver")
     local_steps: int | str = param(steps_rule, "steps of the local solver, at most", default=10)
     accuracy: float | None = accuracy_param()
     relaxation: float = param(between(0, 2), "relaxation of the centre", default=1.0)

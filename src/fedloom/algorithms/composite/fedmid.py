@@ -21,8 +21,9 @@ from typing import ClassVar, NamedTuple
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import at_least, flag, param, positive
+from fedloom.parameters import at_least, flag, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -38,9 +39,9 @@ class FedMid(Algorithm):
 
     takes_regulariser: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps")
+    lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int = param(at_least(1), "local steps a round", default=5)
-    server_lr: float = param(positive, "step size of the hub", default=1.0)
+    server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
     cohort: int | None = cohort_param()
     server_prox: bool = param(flag, "whether the hub applies a proximal map too", default=True)
 

@@ -46,6 +46,7 @@ from fedloom.local import repeat
 from fedloom.oracles import SaddleFedView, SaddleOracle
 from fedloom.parameters import Rule, at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 _shrink = Rule(lambda v: positive.holds(v) and v >= 1, "a number >= 1", 3.0)
@@ -90,8 +91,8 @@ class CODASCA(Algorithm):
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps in x")
-    dual_lr: float = param(positive, "step size of the local steps in y")
+    lr: StepSize = param(step_size, "step size of the local steps in x")
+    dual_lr: StepSize = param(step_size, "step size of the local steps in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     gamma: float | None = param(
         positive.or_none("no proximal term"), "strength of a stage's pull to its reference is "
@@ -103,7 +104,7 @@ class CODASCA(Algorithm):
     shrink: float = param(
         _shrink, "by what step sizes are divided from stage to stage", default=3.0
     )
-    server_lr: float = param(positive, "step size of the hub", default=1.0)
+    server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()
 

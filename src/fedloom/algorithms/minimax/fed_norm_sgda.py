@@ -39,8 +39,9 @@ from fedloom.algorithms.minimax.point import (
 from fedloom.cohorts import cohort_param, everyone, uniform
 from fedloom.local import steps_of, steps_rule
 from fedloom.oracles import SaddleFedView, SaddleOracle
-from fedloom.parameters import param, positive
+from fedloom.parameters import param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -58,14 +59,14 @@ class FedNormSGDA(Algorithm):
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps in x")
-    dual_lr: float = param(positive, "step size of the local steps in y")
+    lr: StepSize = param(step_size, "step size of the local steps in x")
+    dual_lr: StepSize = param(step_size, "step size of the local steps in y")
     local_steps: int | str = param(steps_rule, "local steps a round", default="1 epoch")
-    server_lr: float | None = param(
-        positive.or_none("lr"), "step size of the hub in x", default=None
+    server_lr: StepSize | None = param(
+        step_size.or_none("lr"), "step size of the hub in x", default=None
     )
-    server_dual_lr: float | None = param(
-        positive.or_none("dual_lr"), "step size of the hub in y", default=None
+    server_dual_lr: StepSize | None = param(
+        step_size.or_none("dual_lr"), "step size of the hub in y", default=None
     )
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()

@@ -38,8 +38,9 @@ from fedloom.algorithms.minimax.point import (
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.oracles import SaddleFedView, SaddleOracle
-from fedloom.parameters import at_least, param, positive
+from fedloom.parameters import at_least, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -56,8 +57,8 @@ class FedNest(Algorithm):
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True
 
-    lr: float = param(positive, "length of an outer round's way in x")
-    dual_lr: float = param(positive, "length of an inner round's way in y")
+    lr: StepSize = param(step_size, "length of an outer round's way in x")
+    dual_lr: StepSize = param(step_size, "length of an inner round's way in y")
     local_steps: int = param(at_least(1), "local steps of an inner or outer round", default=10)
     inner_rounds: int = param(at_least(1), "inner rounds in a round", default=1)
     cohort: int | None = cohort_param()

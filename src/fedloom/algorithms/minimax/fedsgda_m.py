@@ -28,8 +28,9 @@ from fedloom.algorithms.minimax.moving import Moving
 from fedloom.algorithms.minimax.point import PrimalDual, regularise_param, settled, slopes
 from fedloom.cohorts import everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
-from fedloom.parameters import at_least, param, positive
+from fedloom.parameters import at_least, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -40,8 +41,8 @@ class FedSGDAM(Algorithm):
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size in x")
-    dual_lr: float = param(positive, "step size in y")
+    lr: StepSize = param(step_size, "step size in x")
+    dual_lr: StepSize = param(step_size, "step size in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     momentum: float = param(moving.share, "weight of the fresh gradient in x", default=0.1)
     dual_momentum: float = param(moving.share, "weight of the fresh gradient in y", default=0.1)

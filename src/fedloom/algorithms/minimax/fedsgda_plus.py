@@ -26,8 +26,9 @@ from fedloom.algorithms.minimax.point import (
 from fedloom.algorithms.minimax.snapshot import SnapshotHub, SnapshotMessage, first_snapshot
 from fedloom.cohorts import everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
-from fedloom.parameters import at_least, param, positive
+from fedloom.parameters import at_least, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -38,12 +39,12 @@ class FedSGDAPlus(Algorithm):
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps in x")
-    dual_lr: float = param(positive, "step size of the local steps in y")
+    lr: StepSize = param(step_size, "step size of the local steps in x")
+    dual_lr: StepSize = param(step_size, "step size of the local steps in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     snapshot_every: int = param(at_least(1), "rounds for which the snapshot stays", default=1)
-    server_lr: float = param(positive, "step size of the hub in x", default=1.0)
-    server_dual_lr: float = param(positive, "step size of the hub in y", default=1.0)
+    server_lr: StepSize = param(step_size, "step size of the hub in x", default=1.0)
+    server_dual_lr: StepSize = param(step_size, "step size of the hub in y", default=1.0)
     regularise: str = regularise_param()
 
     def init_hub(self, fed: SaddleFedView, key: Array, /) -> SnapshotHub:

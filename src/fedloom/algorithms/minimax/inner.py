@@ -12,6 +12,7 @@ from fedloom.algorithms.minimax.point import PrimalDual, plus
 from fedloom.algorithms.minimax.resolvent import Resolvent, Solved, by_epochs
 from fedloom.local import repeat
 from fedloom.parameters import at_least, param, parametrised, positive
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -47,7 +48,7 @@ class SGDA(Solver):
     neighbourhood of the saddle.
     """
 
-    lr: float = param(positive, "step size in both blocks")
+    lr: StepSize = param(step_size, "step size in both blocks")
     epochs: int = epochs_param()
     accuracy: float | None = accuracy_param()
 

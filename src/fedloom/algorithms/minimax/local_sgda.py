@@ -30,8 +30,9 @@ from fedloom.algorithms.minimax.point import (
 )
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.oracles import SaddleFedView, SaddleOracle
-from fedloom.parameters import at_least, param, positive
+from fedloom.parameters import at_least, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -42,8 +43,8 @@ class LocalSGDA(Algorithm):
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps in x")
-    dual_lr: float = param(positive, "step size of the local steps in y")
+    lr: StepSize = param(step_size, "step size of the local steps in x")
+    dual_lr: StepSize = param(step_size, "step size of the local steps in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     cohort: int | None = cohort_param()
     regularise: str = regularise_param()

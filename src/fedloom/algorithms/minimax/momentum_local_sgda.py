@@ -24,8 +24,9 @@ from fedloom.algorithms.minimax.moving import Moving
 from fedloom.algorithms.minimax.point import PrimalDual, regularise_param, settled, slopes
 from fedloom.cohorts import everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
-from fedloom.parameters import at_least, param, positive
+from fedloom.parameters import at_least, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -36,8 +37,8 @@ class MomentumLocalSGDA(Algorithm):
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size in x")
-    dual_lr: float = param(positive, "step size in y")
+    lr: StepSize = param(step_size, "step size in x")
+    dual_lr: StepSize = param(step_size, "step size in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     averaging: float = param(moving.share, "share of a step that is taken", default=1.0)
     momentum: float = param(

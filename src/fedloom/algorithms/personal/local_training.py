@@ -15,10 +15,12 @@ import jax.numpy as jnp
 from fedloom.algorithms.personal.own_models import IdleHub, OwnModel, decay_param, passes
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, PersonalOracle
-from fedloom.parameters import param, positive
+from fedloom.parameters import param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array
+from fedloom.schedules import StepSize, step_size
+from fedloom.types import Array, Tree
 
 
 @algorithm
@@ -28,10 +30,11 @@ class LocalTraining(Algorithm):
     takes: ClassVar[str] = "personal"
     own_models: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size")
+    lr: StepSize = param(step_size, "step size")
     local_steps: int | str = param(steps_rule, "steps a round", default=10)
     cohort: int | None = cohort_param()
     decay: float = decay_param()
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> IdleHub:
         """A fresh model, which stays as it is."""
@@ -51,12 +54,14 @@ class LocalTraining(Algorithm):
     ) -> tuple[OwnModel, tuple[()]]:
         """K steps on the client's own model."""
 
-        def step(own: OwnModel, key: Array) -> OwnModel:
-            x, steps = own
+        def step(state: tuple[OwnModel, Tree], key: Array) -> tuple[OwnModel, Tree]:
+            (x, steps), memory = state
             lr = self.lr * self.decay ** passes(steps, f)
-            return OwnModel(x - lr * f.own.grad(x, key), steps + 1)
+            x, memory = self.optimiser.move(x, f.own.grad(x, key), memory, lr)
+            return OwnModel(x, steps + 1), memory
 
-        return repeat(step, client, key, steps_of(self.local_steps, f)), ()
+        first = (client, self.optimiser.begin(client.model))
+        return repeat(step, first, key, steps_of(self.local_steps, f))[0], ()
 
     def deployed(self, model: Array, client: OwnModel, f: PersonalOracle, /) -> Array:
         """The client's own model."""

@@ -18,7 +18,7 @@ Paper            here                     Paper             here
 1 - alpha        guidance                 1 - beta          common_guidance
 
 Differs from the paper: alpha and beta there weigh the data; here the parameters weigh the other
-model, as `guidance` does in QuPeD. No momentum and no weight decay: l2 is the problem's.
+model, as `guidance` does in QuPeD. No momentum and no weight decay unless `optimiser` says so.
 """
 
 from typing import ClassVar
@@ -28,10 +28,12 @@ import jax.numpy as jnp
 from fedloom.algorithms.personal.own_models import CommonHub, OwnModel, decay_param, passes
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, PersonalOracle
-from fedloom.parameters import fraction, param, positive
+from fedloom.parameters import fraction, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array
+from fedloom.schedules import StepSize, step_size
+from fedloom.types import Array, Tree
 
 
 @algorithm
@@ -41,7 +43,7 @@ class MutualLearning(Algorithm):
     takes: ClassVar[str] = "personal"
     own_models: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of both models")
+    lr: StepSize = param(step_size, "step size of both models")
     guidance: float = param(
         fraction, "weight of the common model's outputs in training the own one", default=0.25
     )
@@ -51,6 +53,7 @@ class MutualLearning(Algorithm):
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     decay: float = decay_param()
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> CommonHub:
         """A fresh common model."""
@@ -69,16 +72,21 @@ class MutualLearning(Algorithm):
         self, client: OwnModel, model: Array, f: PersonalOracle, key: Array, /
     ) -> tuple[OwnModel, Array]:
         """K steps on both models; the reply is the change of the common one."""
+        move = self.optimiser.move
+        State = tuple[OwnModel, Array, tuple[Tree, Tree]]
 
-        def step(state: tuple[OwnModel, Array], key: Array) -> tuple[OwnModel, Array]:
-            (x, steps), w = state
+        def step(state: State, key: Array) -> State:
+            (x, steps), w, (of_x, of_w) = state
             batch = f.draw(key)
             lr = self.lr * self.decay ** passes(steps, f)
             own = f.own.learn(x, batch, self.guidance, f.outputs(w, batch))
             common = f.learn(w, batch, self.common_guidance, f.own.outputs(x, batch))
-            return OwnModel(x - lr * own, steps + 1), w - lr * common
+            (x, of_x), (w, of_w) = move(x, own, of_x, lr), move(w, common, of_w, lr)
+            return OwnModel(x, steps + 1), w, (of_x, of_w)
 
-        client, w = repeat(step, (client, model), key, steps_of(self.local_steps, f))
+        begun = (self.optimiser.begin(client.model), self.optimiser.begin(model))
+        first = (client, model, begun)
+        client, w, _ = repeat(step, first, key, steps_of(self.local_steps, f))
         return client, w - model
 
     def deployed(self, model: Array, client: OwnModel, f: PersonalOracle, /) -> Array:

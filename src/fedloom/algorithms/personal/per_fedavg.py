@@ -27,10 +27,12 @@ from typing import NamedTuple
 import jax
 
 from fedloom.cohorts import cohort_param, uniform
-from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.local import descend, steps_of, steps_rule
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -44,7 +46,7 @@ class PerFedAvgHub(NamedTuple):
 class PerFedAvg(Algorithm):
     """Averaging of a model that is meant to be adapted by one gradient step."""
 
-    lr: float = param(positive, "step size of the local steps")
+    lr: StepSize = param(step_size, "step size of the local steps")
     personal_lr: float = param(positive, "step size of the personal step", default=0.001)
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
@@ -53,6 +55,7 @@ class PerFedAvg(Algorithm):
         default="hessian-free",
     )  # fmt: skip
     difference: float = param(positive, "length of the finite difference", default=1e-3)
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> PerFedAvgHub:
         """A fresh model."""
@@ -68,16 +71,18 @@ class PerFedAvg(Algorithm):
     ) -> tuple[Nothing, Array]:
         """K steps through the personal step; the reply is the change of the model."""
 
-        def step(w: Array, key: Array) -> Array:
+        def gradient(w: Array, key: Array) -> Array:
             first, second, third = jax.random.split(key, 3)
             u = f.grad(w - self.personal_lr * f.grad(w, first), second)
             if self.variant == "first-order":
-                return w - self.lr * u
+                return u
             e = self.difference
             h = (f.grad(w + e * u, third) - f.grad(w - e * u, third)) / (2 * e)
-            return w - self.lr * (u - self.personal_lr * h)
+            return u - self.personal_lr * h
 
-        return client, repeat(step, model, key, steps_of(self.local_steps, f)) - model
+        steps = steps_of(self.local_steps, f)
+        w = descend(gradient, model, key, lr=self.lr, steps=steps, optimiser=self.optimiser)
+        return client, w - model
 
     def deployed(self, model: Array, client: Nothing, f: SmoothOracle, /) -> Array:
         """The model after one personal step."""

@@ -29,10 +29,12 @@ import jax.numpy as jnp
 
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
-from fedloom.types import Array
+from fedloom.schedules import StepSize, step_size
+from fedloom.types import Array, Tree
 
 
 class PFedMeHub(NamedTuple):
@@ -52,13 +54,16 @@ class PFedMeClient(NamedTuple):
 class PFedMe(Algorithm):
     """Personalisation by Moreau envelopes."""
 
-    lr: float = param(positive, "step size of the personal models")
+    lr: StepSize = param(step_size, "step size of the personal models")
     penalty: float = param(positive, "weight of the distance to the global model", default=15.0)
-    outer_lr: float = param(positive, "step size of the local copies of the model", default=0.005)
+    outer_lr: StepSize = param(
+        step_size, "step size of the local copies of the model", default=0.005
+    )
     inner_steps: int = param(at_least(1), "steps on one batch", default=5)
     local_steps: int | str = param(steps_rule, "batches a round", default=10)
     mixing: float = param(positive, "how far the hub moves to the average", default=1.0)
     cohort: int | None = cohort_param()
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> PFedMeHub:
         """A fresh model."""
@@ -77,17 +82,21 @@ class PFedMe(Algorithm):
         self, client: PFedMeClient, model: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[PFedMeClient, Array]:
         """R times K steps; the reply is the change of the local copy."""
+        State = tuple[Array, Tree, Array]
 
-        def outer(state: tuple[Array, Array], key: Array) -> tuple[Array, Array]:
-            x, w = state
+        def outer(state: State, key: Array) -> State:
+            x, memory, w = state
 
-            def inner(_: int, x: Array) -> Array:
-                return x - self.lr * (f.grad(x, key) + self.penalty * (x - w))
+            def inner(_: int, state: tuple[Array, Tree]) -> tuple[Array, Tree]:
+                x, memory = state
+                gradient = f.grad(x, key) + self.penalty * (x - w)
+                return self.optimiser.move(x, gradient, memory, self.lr)
 
-            x = jax.lax.fori_loop(0, self.inner_steps, inner, x)
-            return x, w - self.outer_lr * self.penalty * (w - x)
+            x, memory = jax.lax.fori_loop(0, self.inner_steps, inner, (x, memory))
+            return x, memory, w - self.outer_lr * self.penalty * (w - x)
 
-        x, w = repeat(outer, (model, model), key, steps_of(self.local_steps, f))
+        first = (model, self.optimiser.begin(model), model)
+        x, _, w = repeat(outer, first, key, steps_of(self.local_steps, f))
         return PFedMeClient(x, jnp.array(True)), w - model
 
     def deployed(self, model: Array, client: PFedMeClient, f: SmoothOracle, /) -> Array:

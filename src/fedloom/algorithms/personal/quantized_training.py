@@ -33,8 +33,9 @@ from fedloom.algorithms.personal.quantisation import (
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
-from fedloom.parameters import one_of, param, positive
+from fedloom.parameters import one_of, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -52,7 +53,7 @@ class QuantizedTraining(Algorithm):
     takes: ClassVar[str] = "personal"
     own_models: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the weights")
+    lr: StepSize = param(step_size, "step size of the weights")
     quantise: Quantisation | None = quantise_param(Quantisation())
     local_steps: int | str = param(steps_rule, "steps a round", default=10)
     cohort: int | None = cohort_param()

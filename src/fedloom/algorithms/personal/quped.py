@@ -42,8 +42,9 @@ from fedloom.cohorts import cohort_param, uniform
 from fedloom.errors import ParameterError
 from fedloom.local import steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
-from fedloom.parameters import flag, fraction, param, positive
+from fedloom.parameters import flag, fraction, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -54,8 +55,8 @@ class QuPeD(Algorithm):
     takes: ClassVar[str] = "personal"
     own_models: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the own models")
-    common_lr: float = param(positive, "step size of the common model", default=0.1)
+    lr: StepSize = param(step_size, "step size of the own models")
+    common_lr: StepSize = param(step_size, "step size of the common model", default=0.1)
     guidance: float = param(fraction, "weight lambda_p of the distillation", default=0.25)
     quantise: Quantisation | None = quantise_param()
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)

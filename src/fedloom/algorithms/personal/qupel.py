@@ -39,8 +39,9 @@ from fedloom.cohorts import cohort_param, uniform
 from fedloom.errors import ParameterError
 from fedloom.local import steps_of, steps_rule
 from fedloom.oracles import FedView, PersonalOracle
-from fedloom.parameters import at_least_zero, param, positive
+from fedloom.parameters import at_least_zero, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -51,8 +52,8 @@ class QuPeL(Algorithm):
     takes: ClassVar[str] = "personal"
     own_models: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the own models")
-    common_lr: float = param(positive, "step size of the common model", default=0.5)
+    lr: StepSize = param(step_size, "step size of the own models")
+    common_lr: StepSize = param(step_size, "step size of the common model", default=0.5)
     closeness: float = param(at_least_zero, "weight lambda_p of the distance", default=0.2)
     quantise: Quantisation | None = quantise_param()
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)

@@ -25,8 +25,9 @@ from fedloom.algorithms.robust.exchanges import MixtureHub, first_hub, next_hub
 from fedloom.cohorts import everyone
 from fedloom.operators.proximal import project_simplex
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import param, positive
+from fedloom.parameters import param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -43,8 +44,8 @@ class AFL(Algorithm):
 
     takes_constraint: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the model")
-    weight_lr: float = param(positive, "step size of the clients' weights, lambda")
+    lr: StepSize = param(step_size, "step size of the model")
+    weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
 
     def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
         """A fresh model and equal weights."""

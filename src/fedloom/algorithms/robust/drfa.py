@@ -51,9 +51,11 @@ from fedloom.algorithms.robust.exchanges import (
 from fedloom.cohorts import uniform
 from fedloom.local import projected_steps_keeping
 from fedloom.operators.simplex import project_floored_simplex
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import Rule, at_least, fraction, one_of, param, positive
+from fedloom.parameters import Rule, at_least, fraction, one_of, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 _below_one = Rule(lambda v: fraction.holds(v) and v < 1, "a number from 0 to below 1", 0.01)
@@ -65,8 +67,8 @@ class DRFA(Algorithm):
 
     takes_constraint: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps")
-    weight_lr: float = param(positive, "step size of the clients' weights, lambda")
+    lr: StepSize = param(step_size, "step size of the local steps")
+    weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     cohort: int | None = param(
         at_least(1).or_none("everyone, weighed by lambda"),
@@ -82,6 +84,7 @@ class DRFA(Algorithm):
     weight_floor: float = param(
         _below_one, "smallest weight of a client, as a part of 1 / n", default=0.0
     )
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
         """A fresh model and equal weights."""
@@ -115,7 +118,13 @@ class DRFA(Algorithm):
         """K projected steps; the reply is the change at their end and at the snapshot."""
         start, stop = message
         last, kept = projected_steps_keeping(
-            f, start, key, lr=self.lr, steps=self.local_steps, keep=stop
+            f,
+            start,
+            key,
+            lr=self.lr,
+            steps=self.local_steps,
+            keep=stop,
+            optimiser=self.optimiser,
         )
         return client, DRFAReply(last - start, kept - start)
 

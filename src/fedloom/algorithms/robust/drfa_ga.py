@@ -38,9 +38,11 @@ from fedloom.algorithms.robust.exchanges import (
 from fedloom.cohorts import everyone
 from fedloom.local import projected_steps
 from fedloom.operators.proximal import project_simplex
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import at_least, at_least_zero, param, positive
+from fedloom.parameters import at_least, at_least_zero, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -50,8 +52,8 @@ class DRFAGA(Algorithm):
 
     takes_constraint: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps")
-    weight_lr: float = param(positive, "step size of the clients' weights, lambda")
+    lr: StepSize = param(step_size, "step size of the local steps")
+    weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
     mu: float = param(
         at_least_zero, "how strongly lambda is held to equal weights; 0: not at all", default=0.0
     )
@@ -61,6 +63,7 @@ class DRFAGA(Algorithm):
         "clients that train in a round",
         default=None,
     )
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
         """A fresh model and equal weights."""
@@ -86,7 +89,9 @@ class DRFAGA(Algorithm):
         self, client: Nothing, model: Array, f: SmoothOracle, key: Array, /
     ) -> tuple[Nothing, Array]:
         """K projected steps; the reply is the change of the model."""
-        last = projected_steps(f, model, key, lr=self.lr, steps=self.local_steps)
+        last = projected_steps(
+            f, model, key, lr=self.lr, steps=self.local_steps, optimiser=self.optimiser
+        )
         return client, last - model
 
     def value(

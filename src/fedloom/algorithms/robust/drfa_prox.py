@@ -42,9 +42,11 @@ from fedloom.algorithms.robust.exchanges import (
 from fedloom.cohorts import uniform
 from fedloom.local import projected_steps_keeping
 from fedloom.operators.simplex import proximal_kl, proximal_quadratic
+from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
 from fedloom.parameters import at_least, one_of, param, positive
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 _PRIORS = {"quadratic": proximal_quadratic, "kl": proximal_kl}
@@ -56,8 +58,8 @@ class DRFAProx(Algorithm):
 
     takes_constraint: ClassVar[bool] = True
 
-    lr: float = param(positive, "step size of the local steps")
-    weight_lr: float = param(positive, "step size of the clients' weights, lambda")
+    lr: StepSize = param(step_size, "step size of the local steps")
+    weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
     mu: float = param(positive, "how strongly lambda is held to equal weights")
     prior: str = param(
         one_of(*_PRIORS), "by what distance lambda is held to equal weights", default="quadratic"
@@ -68,6 +70,7 @@ class DRFAProx(Algorithm):
         "clients that train, and clients that are probed, in a round",
         default=None,
     )
+    optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> MixtureHub:
         """A fresh model and equal weights."""
@@ -103,7 +106,13 @@ class DRFAProx(Algorithm):
         """K projected steps; the reply is the change at their end and at the snapshot."""
         start, stop = message
         last, kept = projected_steps_keeping(
-            f, start, key, lr=self.lr, steps=self.local_steps, keep=stop
+            f,
+            start,
+            key,
+            lr=self.lr,
+            steps=self.local_steps,
+            keep=stop,
+            optimiser=self.optimiser,
         )
         return client, DRFAReply(last - start, kept - start)
 

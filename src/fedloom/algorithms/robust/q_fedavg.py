@@ -29,8 +29,9 @@ from fedloom.algorithms.robust.q_fair import Pull, QFairHub, powers, sampling_pa
 from fedloom.cohorts import cohort_param
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import at_least_zero, param, positive
+from fedloom.parameters import at_least_zero, param
 from fedloom.protocol import Algorithm, Round, algorithm
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -38,7 +39,7 @@ from fedloom.types import Array, Nothing
 class QFedAvg(Algorithm):
     """Fair averaging: local steps, weighed by powers of the loss."""
 
-    lr: float = param(positive, "step size of the local steps, as tuned for q = 0")
+    lr: StepSize = param(step_size, "step size of the local steps, as tuned for q = 0")
     q: float = param(at_least_zero, "how much more clients with a large loss count; 0: FedAvg")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()

@@ -27,8 +27,9 @@ Differs from the paper: sampling is as for q-FedAvg, alike and added by the prob
 from fedloom.algorithms.robust.q_fair import Pull, QFairHub, powers, sampling_param, scaled_step
 from fedloom.cohorts import cohort_param
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import at_least_zero, param, positive
+from fedloom.parameters import at_least_zero, param
 from fedloom.protocol import Algorithm, Round, algorithm
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 
@@ -36,7 +37,7 @@ from fedloom.types import Array, Nothing
 class QFedSGD(Algorithm):
     """Fair gradient descent: one step a round, weighed by powers of the loss."""
 
-    lr: float = param(positive, "step size, as tuned for q = 0")
+    lr: StepSize = param(step_size, "step size, as tuned for q = 0")
     q: float = param(at_least_zero, "how much more clients with a large loss count; 0: not at all")
     cohort: int | None = cohort_param()
     sampling: str = sampling_param()

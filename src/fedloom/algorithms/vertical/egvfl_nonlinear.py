@@ -17,8 +17,9 @@ from fedloom.algorithms.vertical import saddle
 from fedloom.algorithms.vertical.saddle import SaddleHub, SaddleParty
 from fedloom.cohorts import everyone
 from fedloom.oracles import PartyOracle, VerticalFedView
-from fedloom.parameters import param, positive
+from fedloom.parameters import param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
+from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
 
 
@@ -29,7 +30,7 @@ class EGVFLNonlinear(Algorithm):
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True
 
-    step: float = param(positive, "step size of hub and parties")
+    step: StepSize = param(step_size, "step size of hub and parties")
     iterate: str = saddle.iterate_param()
 
     def init_hub(self, fed: VerticalFedView, key: Array, /) -> SaddleHub:

@@ -21,6 +21,7 @@ from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, relay
 from fedloom.pytrees import pytree, static
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
+from fedloom.schedules import at_round
 from fedloom.types import Array, Held, Tree
 
 Kinds = tuple[str, ...]  # of "plain" and "weighted": which sums an exchange needs
@@ -61,6 +62,7 @@ class _Taken:
 @functools.partial(jax.jit, static_argnames="stage")  # never run: who asks again finds its trace
 def _played(algorithm: Algorithm, federation: Federation, stage: str) -> _Taken:
     root, fed = draws.key(0), federation.fed
+    algorithm = at_round(algorithm, 0)
     hub, clients = program.first_state(algorithm, federation, root, _PLAN)
     begin: Callable[..., Round] = getattr(algorithm, stage)
     taken: list[set[str]] = []

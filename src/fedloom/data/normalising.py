@@ -1,0 +1,50 @@
+"""Rows of numbers with mean 0 and deviation 1 in each channel, by the training rows of everyone."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedloom.errors import DataError
+from fedloom.rows import Rows
+
+
+class Normalisation(NamedTuple):
+    """What was taken away from each channel, and by what it was divided."""
+
+    mean: np.ndarray  # one number for each channel of images, or for each feature
+    deviation: np.ndarray  # 1 where a channel is the same everywhere
+
+    def of(self, x: np.ndarray) -> np.ndarray:
+        """Rows as a model that was trained on normalised ones takes them.
+
+        Args:
+            x: Images (rows, height, width, channels), or features (rows, features), as they were.
+        """
+        dtype = np.result_type(x.dtype, np.float32)
+        return (x.astype(dtype) - self.mean.astype(dtype)) / self.deviation.astype(dtype)
+
+
+def normalisation(rows: Rows, sizes: np.ndarray) -> Normalisation:
+    """The mean and deviation of each channel, from the number, sum and squares of every client.
+
+    Args:
+        rows: The training rows of all clients, one client after the other.
+        sizes: How many rows each client has.
+    """
+    x = np.asarray(rows.x)
+    if not np.issubdtype(x.dtype, np.floating):
+        raise DataError(
+            f"normalise is for images and measurements; these rows are whole numbers of type "
+            f"{x.dtype}, such as words. Leave it out."
+        )
+    # A shift leaves the deviation as it is, and keeps the squares small beside it.
+    around = np.asarray(x[0], np.float64).reshape(-1, x.shape[-1]).mean(0)
+    count, total, squares = 0, np.zeros(x.shape[-1]), np.zeros(x.shape[-1])
+    for part in np.split(x, np.cumsum(sizes)[:-1]):
+        values = part.reshape(-1, x.shape[-1]) - around
+        count += len(values)
+        total += values.sum(0)
+        squares += (values * values).sum(0)
+    mean = total / count
+    deviation = np.sqrt(np.maximum(squares / count - mean * mean, 0))
+    return Normalisation(around + mean, np.where(deviation > 1e-8, deviation, 1.0))

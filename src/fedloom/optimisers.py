@@ -1,0 +1,154 @@
+"""Local optimisers: what a client makes of a gradient before it takes a step.
+
+    w <- w - lr ( what the optimiser makes of the gradients so far + weight_decay w )
+
+A gradient is whatever a method's listing steps along, corrections and proximal terms included; with
+`clip` it is shortened first. Weight decay is decoupled: it does not pass through the optimiser.
+What an optimiser remembers is renewed in every round: clients keep and send nothing for it.
+"""
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import optax
+
+from fedloom.lazy import public
+from fedloom.parameters import (
+    Rule,
+    at_least_zero,
+    flag,
+    fraction,
+    param,
+    parametrised,
+    positive,
+)
+from fedloom.types import Array, Scalar, Tree
+
+__all__ = ["SGD", "Adam", "AdamW", "Momentum", "Optimiser", "optimiser_param"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = public(__name__)
+
+_below_one = Rule(
+    lambda v: fraction.holds(v) and v < 1,
+    "a number from 0 to below 1",
+    0.9,
+    {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+)
+
+
+class Optimiser:
+    """Base of the optimisers; `rule` is a transformation of gradients by Optax."""
+
+    __parametrised__: ClassVar[bool] = True
+    weight_decay: float | None = None
+    clip: float | None = None
+
+    def rule(self) -> optax.GradientTransformation:
+        """What becomes of gradients, without the step size."""
+        raise NotImplementedError
+
+    @property
+    def plain(self) -> bool:
+        """Whether a step is the gradient itself."""
+        return isinstance(self, SGD) and self.weight_decay is None and self.clip is None
+
+    def begin(self, w: Array) -> Tree:
+        """What it remembers before the first step of a round.
+
+        Args:
+            w: The model from which the steps begin.
+        """
+        return self._whole().init(w)
+
+    def move(self, w: Array, gradient: Array, memory: Tree, lr: Scalar) -> tuple[Array, Tree]:
+        """One step: the model after it, and what is remembered.
+
+        Args:
+            w: The model.
+            gradient: What the method steps along, at `w`.
+            memory: From `begin`, or from the step before.
+            lr: The step size.
+        """
+        step, memory = self._whole().update(gradient, memory, w)
+        return w - lr * step, memory
+
+    def _whole(self) -> optax.GradientTransformation:
+        shortened = [] if self.clip is None else [optax.clip_by_global_norm(self.clip)]
+        decay = self.weight_decay
+        decayed = [] if decay is None else [optax.add_decayed_weights(decay)]
+        return optax.chain(*shortened, self.rule(), *decayed)
+
+
+_an_optimiser = Rule(lambda v: isinstance(v, Optimiser), "an optimiser", None)
+
+
+def optimiser_param() -> Any:
+    """A field for the local optimiser of a method; plain gradient steps by default."""
+    return param(_an_optimiser, "what makes steps of gradients; anew each round", default=SGD())
+
+
+def _clip() -> Any:
+    return param(
+        positive.or_none("never"), "norm above which a gradient is shortened to it", default=None
+    )
+
+
+def _weight_decay() -> Any:
+    return param(at_least_zero.or_none("none"), "weight of the decay of the model", default=None)
+
+
+@parametrised
+class SGD(Optimiser):
+    """Plain gradient steps."""
+
+    weight_decay: float | None = _weight_decay()
+    clip: float | None = _clip()
+
+    def rule(self) -> optax.GradientTransformation:
+        """The gradient itself."""
+        return optax.identity()
+
+
+@parametrised
+class Momentum(Optimiser):
+    """The heavy ball, m <- momentum m + g, or Nesterov's step along g + momentum m."""
+
+    momentum: float = param(_below_one, "how much of the last step is taken again", default=0.9)
+    nesterov: bool = param(flag, "whether a step looks ahead", default=False)
+    weight_decay: float | None = _weight_decay()
+    clip: float | None = _clip()
+
+    def rule(self) -> optax.GradientTransformation:
+        """A sum of gradients, of which older ones count less."""
+        return optax.trace(self.momentum, self.nesterov)
+
+
+@parametrised
+class Adam(Optimiser):
+    """Adam: the mean of gradients over the root of the mean of their squares."""
+
+    b1: float = param(_below_one, "memory of the gradients", default=0.9)
+    b2: float = param(_below_one, "memory of their squares", default=0.999)
+    eps: float = param(positive, "added to the root", default=1e-8)
+    clip: float | None = _clip()
+
+    def rule(self) -> optax.GradientTransformation:
+        """Both means, corrected for their start from zero."""
+        return optax.scale_by_adam(self.b1, self.b2, self.eps)
+
+
+@parametrised
+class AdamW(Optimiser):
+    """Adam with weight decay."""
+
+    b1: float = param(_below_one, "memory of the gradients", default=0.9)
+    b2: float = param(_below_one, "memory of their squares", default=0.999)
+    eps: float = param(positive, "added to the root", default=1e-8)
+    weight_decay: float | None = param(
+        at_least_zero.or_none("none"), "weight of the decay of the model", default=0.01
+    )
+    clip: float | None = _clip()
+
+    def rule(self) -> optax.GradientTransformation:
+        """Both means, corrected for their start from zero."""
+        return optax.scale_by_adam(self.b1, self.b2, self.eps)
