@@ -23,6 +23,8 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
+import jax
+
 from fedloom.errors import ProtocolError
 from fedloom.lazy import public
 from fedloom.oracles import AnyFed, AnyOracle
@@ -43,6 +45,7 @@ from fedloom.parameters import (
 )
 from fedloom.pytrees import pytree, static
 from fedloom.replies import Cohort, Replies
+from fedloom.schedules import Schedule
 from fedloom.types import Array, Tree
 
 __all__ = ["Algorithm", "Ask", "Cohort", "Replies", "Round", "algorithm", "ask", "relay"]
@@ -241,3 +244,17 @@ def relay(
             request = steps.send(incoming(replies))
     except StopIteration as end:
         return end.value
+
+
+def at_round(algorithm: T, round: Array | int) -> T:
+    """The method, with its wrappers and parts, with a round's values for its schedules.
+
+    Args:
+        algorithm: The method.
+        round: Which round, from 1; 0 is the opening. May be traced.
+    """
+
+    def now(leaf: object) -> object:
+        return leaf.in_round(round) if isinstance(leaf, Schedule) else leaf
+
+    return jax.tree.map(now, algorithm, is_leaf=lambda leaf: isinstance(leaf, Schedule))

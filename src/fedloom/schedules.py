@@ -9,17 +9,15 @@ leaves: others need no new program, and a sweep may go over them.
 A field takes a schedule where it is written `lr: StepSize = param(step_size, ...)`.
 """
 
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
-import jax
 import jax.numpy as jnp
 
 from fedloom.lazy import public
 from fedloom.parameters import Rule, at_least_zero, param, parametrised, positive
 from fedloom.types import Array, Scalar
 
-__all__ = ["Cosine", "Exponential", "Schedule", "StepSize", "Steps", "Warmup"]
-__all__ += ["at_round", "step_size"]
+__all__ = ["Cosine", "Exponential", "Schedule", "StepSize", "Steps", "Warmup", "step_size"]
 
 if TYPE_CHECKING:
     # To a type checker a schedule is a number, because where a method computes it has become one.
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 else:
     _Number = object
     __getattr__, __dir__ = public(__name__)
-
-T = TypeVar("T")
 
 
 class Schedule(_Number):
@@ -132,17 +128,3 @@ class Warmup(Schedule):
         later = jnp.maximum(done - self.rounds, 0)
         whole = self.after.value(later) if isinstance(self.after, Schedule) else self.after
         return jnp.minimum((done + 1) / self.rounds, 1.0) * whole
-
-
-def at_round(tree: T, round: Array | int) -> T:
-    """A method, or anything else, with the values of a round in the place of its schedules.
-
-    Args:
-        tree: The method, with its wrappers and parts.
-        round: Which round, from 1; 0 is the opening. May be traced.
-    """
-
-    def now(leaf: object) -> object:
-        return leaf.in_round(round) if isinstance(leaf, Schedule) else leaf
-
-    return jax.tree.map(now, tree, is_leaf=lambda leaf: isinstance(leaf, Schedule))

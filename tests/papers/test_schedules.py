@@ -10,7 +10,8 @@ from fedloom.checking import compilation, secrecy
 from fedloom.checking.case import Case
 from fedloom.checking.federations import trial
 from fedloom.errors import ParameterError
-from fedloom.schedules import Cosine, Exponential, Steps, Warmup, at_round
+from fedloom.protocol import at_round
+from fedloom.schedules import Cosine, Exponential, Steps, Warmup
 from papers import averaging
 from papers.reference import Draws, LogisticClients
 from papers.test_averaging import CLIENTS, FEDERATION, PROBLEM, close, simulate

@@ -17,9 +17,8 @@ from fedloom.checking.case import Case
 from fedloom.checking.verdicts import BrokenLawError, Difference
 from fedloom.errors import DivergedError, ProtocolError
 from fedloom.population import Federation
-from fedloom.protocol import Algorithm, Ask, Cohort, Replies, outcome_of
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies, at_round, outcome_of
 from fedloom.pytrees import named, unlike
-from fedloom.schedules import at_round
 from fedloom.types import Tree
 
 _MANY = 100  # exchanges in a round

@@ -10,11 +10,10 @@ import numpy as np
 from fedloom import draws
 from fedloom.checking.case import Case
 from fedloom.checking.verdicts import BrokenLawError, Difference, same_bits
-from fedloom.protocol import Ask, Replies, relay
+from fedloom.protocol import Ask, Replies, at_round, relay
 from fedloom.pytrees import named, to_host
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
-from fedloom.schedules import at_round
 from fedloom.types import Array, Held, Tree
 
 _PLAN = Plan(None, None)

@@ -12,11 +12,10 @@ from fedloom.checking.verdicts import InapplicableError, close
 from fedloom.errors import ProtocolError
 from fedloom.exchange.secure.sums import Kinds, SummedReplies, sums_of
 from fedloom.population import Federation
-from fedloom.protocol import Algorithm, Replies, Round, relay
+from fedloom.protocol import Algorithm, Replies, Round, at_round, relay
 from fedloom.pytrees import to_host
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
-from fedloom.schedules import at_round
 from fedloom.types import Tree
 
 _PLAN = Plan(None, None)

@@ -12,10 +12,9 @@ from jax.extend import core
 from fedloom import draws
 from fedloom.checking.case import Case
 from fedloom.population import Federation
-from fedloom.protocol import Algorithm
+from fedloom.protocol import Algorithm, at_round
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
-from fedloom.schedules import at_round
 
 _PLAN = Plan(None, None)
 

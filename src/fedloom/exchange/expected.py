@@ -21,12 +21,11 @@ from fedloom.operators.blocks import Dense
 from fedloom.population import Federation, Group, Party, alone, know, vertical
 from fedloom.problems.base import Problem
 from fedloom.problems.vertical import Vertical
-from fedloom.protocol import Algorithm, Ask, Replies, Round, relay
+from fedloom.protocol import Algorithm, Ask, Replies, Round, at_round, relay
 from fedloom.pytrees import abstract, pytree, static
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.rows import Rows, store
-from fedloom.schedules import at_round
 from fedloom.types import Array, Held, Tree
 
 STAGES = ("opening", "round")

@@ -17,10 +17,9 @@ from fedloom.errors import DivergedError, FederationError, NotFiniteError, WireE
 from fedloom.exchange import wire
 from fedloom.exchange.expected import Expectations, Expected
 from fedloom.population import Fed
-from fedloom.protocol import Algorithm, Ask, Cohort, Replies, outcome_of
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies, at_round, outcome_of
 from fedloom.pytrees import payload_bytes, pytree
 from fedloom.rounds.compiling import reproducible
-from fedloom.schedules import at_round
 from fedloom.types import Array, Tree
 
 Tag = tuple[int, int]  # the round and the exchange after which a client's state was as it is

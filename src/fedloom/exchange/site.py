@@ -19,9 +19,8 @@ from fedloom.exchange import wire
 from fedloom.exchange.expected import Expectations, Expected
 from fedloom.exchange.hub import FIRST, Letter, Tag
 from fedloom.population import Group, Party
-from fedloom.protocol import Algorithm
+from fedloom.protocol import Algorithm, at_round
 from fedloom.rounds.compiling import reproducible
-from fedloom.schedules import at_round
 from fedloom.types import Array, Tree
 
 log = logging.getLogger("fedloom")

@@ -9,11 +9,10 @@ import numpy as np
 
 from fedloom import draws
 from fedloom.population import Federation, Group, Party
-from fedloom.protocol import Algorithm, Ask, Round, outcome_of
+from fedloom.protocol import Algorithm, Ask, Round, at_round, outcome_of
 from fedloom.pytrees import check_alike, payload_bytes, shapes
 from fedloom.replies import Replies
 from fedloom.rounds.mapping import Plan, answer, map_group
-from fedloom.schedules import at_round
 from fedloom.types import Array, Held, Tree
 
 

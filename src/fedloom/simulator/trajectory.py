@@ -10,12 +10,11 @@ from fedloom import draws
 from fedloom.data.clients import Clients
 from fedloom.population import Federation, assemble
 from fedloom.problems.base import Problem
-from fedloom.protocol import Algorithm
+from fedloom.protocol import Algorithm, at_round
 from fedloom.pytrees import to_host
 from fedloom.rounds import program
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.mapping import Plan
-from fedloom.schedules import at_round
 from fedloom.types import Array, Tree
 
 _PLAN = Plan(None, None)

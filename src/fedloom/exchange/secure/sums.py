@@ -17,11 +17,10 @@ from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.errors import ProtocolError
 from fedloom.exchange.expected import STAGES
 from fedloom.population import Federation
-from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, relay
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, at_round, relay
 from fedloom.pytrees import pytree, static
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
-from fedloom.schedules import at_round
 from fedloom.types import Array, Held, Tree
 
 Kinds = tuple[str, ...]  # of "plain" and "weighted": which sums an exchange needs
