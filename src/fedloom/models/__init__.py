@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 from fedloom.lazy import public
 from fedloom.models.base import Model, Pair
+from fedloom.models.graph.from_torch import from_torch
+from fedloom.models.graph.graph import Graph
 from fedloom.models.networks import CNN, MLP
 from fedloom.models.published import CNN1, CNN2, EmbeddingBag, ResNet
 from fedloom.models.recurrent import GRU
@@ -16,6 +18,7 @@ REGISTRY: dict[str, type[Model]] = {  # networks by the keys of settings files a
     "gru": GRU,
     "resnet": ResNet,
     "embedding_bag": EmbeddingBag,
+    "graph": Graph,
 }
 
 __all__ = [
@@ -26,9 +29,11 @@ __all__ = [
     "MLP",
     "REGISTRY",
     "EmbeddingBag",
+    "Graph",
     "Model",
     "Pair",
     "ResNet",
+    "from_torch",
 ]
 
 if not TYPE_CHECKING:
