@@ -49,6 +49,14 @@ def _std(x: Array, dim: Axes = None, correction: float | None = 1, keepdim: bool
     return jnp.sqrt(_var(x, dim, correction, keepdim))
 
 
+def _var_dim(x: Array, dim: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Array:
+    return _var(x, dim, int(unbiased), keepdim)
+
+
+def _std_dim(x: Array, dim: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Array:
+    return _std(x, dim, int(unbiased), keepdim)
+
+
 def _var_mean(
     x: Array, dim: Axes = None, correction: float | None = 1, keepdim: bool = False
 ) -> tuple[Array, Array]:
@@ -138,6 +146,8 @@ TABLE: Table = {
     "aten.sum.dim_IntList": _sum,
     "aten.var.correction": _var,
     "aten.std.correction": _std,
+    "aten.var.dim": _var_dim,
+    "aten.std.dim": _std_dim,
     "aten.var_mean.correction": _var_mean,
     **dict.fromkeys(("aten.amax.default", "aten.max.default"), _amax),
     **dict.fromkeys(("aten.amin.default", "aten.min.default"), _amin),

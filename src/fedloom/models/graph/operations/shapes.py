@@ -77,7 +77,8 @@ def _repeat_interleave(x: Array, repeats: int, dim: int, output_size: int | None
 
 
 def _cat(parts: Sequence[Array], dim: int = 0) -> Array:
-    return jnp.concatenate(list(parts), dim)
+    # PyTorch leaves an empty vector out, whatever the shapes of the others.
+    return jnp.concatenate([part for part in parts if part.shape != (0,)], dim)
 
 
 def _stack(parts: Sequence[Array], dim: int = 0) -> Array:
