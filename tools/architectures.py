@@ -34,7 +34,7 @@ class Convolutions(nn.Module):
         self.norm = nn.GroupNorm(2, 8)
         self.head = nn.Linear(8 * 6, 4)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Any:  # noqa: D102
         x = F.max_pool2d(F.relu(self.same(x)), 3, 2, 1)
         x = F.silu(self.depthwise(F.leaky_relu(self.strided(x))))
         x = F.hardswish(self.norm(self.grouped(x)))
@@ -52,7 +52,7 @@ class UNet(nn.Module):
         self.up = nn.ConvTranspose2d(2 * width, width, 3, stride=2, padding=1, output_padding=1)
         self.out = nn.Conv2d(3 * width, 2, 1)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Any:  # noqa: D102
         high = F.elu(self.down(x))
         low = F.gelu(self.middle(F.max_pool2d(high, 2)))
         smooth = F.interpolate(low, size=high.shape[2:], mode="bilinear")[:, : high.shape[1]]
@@ -69,7 +69,7 @@ class Recurrent(nn.Module):
         self.layers = kind(5, 4, num_layers=2, batch_first=True, bidirectional=True)
         self.head = nn.Linear(8, 3)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Any:  # noqa: D102
         seen, _ = self.layers(self.words(x))
         return self.head(seen[:, -1])
 
@@ -82,7 +82,7 @@ class Sink(nn.Module):
         self.scale = nn.Parameter(torch.linspace(0.5, 1.5, 8))
         self.register_buffer("order", torch.tensor([3, 1, 0, 2]))
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Any:  # noqa: D102
         x = x * self.scale
         a, b = x.view(-1, 2, 4).unbind(1)
         best, place = a.max(-1, keepdim=True)
@@ -125,6 +125,13 @@ def _normed() -> nn.Module:
     norm = nn.BatchNorm2d(4)
     norm.running_mean.normal_(), norm.running_var.uniform_(0.5, 2)
     return nn.Sequential(nn.Conv2d(3, 4, 3), norm, nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+
+
+def _digits(*, frozen: bool) -> Case:
+    """For the dataset of digits, 8 x 8; with the convolution frozen or not."""
+    convolution = nn.Conv2d(1, 4, 3, padding=1).requires_grad_(not frozen)
+    layers = [convolution, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64, 10)]
+    return Case(nn.Sequential(*layers), torch.rand(ROWS, 1, 8, 8))
 
 
 def _bert(**sizes: int) -> nn.Module:
@@ -181,6 +188,8 @@ SMALL: dict[str, Build] = {
     "gru": lambda: Case(Recurrent(nn.GRU), _words()),
     "rnn": lambda: Case(Recurrent(nn.RNN), _words()),
     "encoder": _encoder,
+    "digits": functools.partial(_digits, frozen=False),
+    "digits_frozen": functools.partial(_digits, frozen=True),
     "sink": lambda: Case(Sink(), torch.randn(ROWS, 8)),
 }
 HUGGING_FACE: dict[str, Build] = {

@@ -23,9 +23,7 @@ def graph(name):
 def known(name):
     found = load_file(FOLDER / f"{name}-expected.safetensors")
     x = found["x"].astype(np.int32) if found["x"].dtype.kind == "i" else found["x"]
-    gradients = {
-        key.removeprefix("gradient:"): value for key, value in found.items() if ":" in key
-    }
+    gradients = {key.removeprefix("gradient:"): value for key, value in found.items() if ":" in key}
     return x, found["outputs"], found["weights"], gradients
 
 
@@ -51,7 +49,9 @@ def test_outputs_and_gradients_are_those_of_pytorch_one_by_one_and_side_by_side(
     largest = max(np.abs(gradient).max() for gradient in gradients.values())
     for key, gradient in gradients.items():
         np.testing.assert_allclose(slopes[key][0], gradient, rtol=0, atol=3e-6 * largest)
-    alone_slopes, alone = jax.jit(both)(network, jax.tree.map(lambda a: 0.9 * a, arrays), x, weights)
+    alone_slopes, alone = jax.jit(both)(
+        network, jax.tree.map(lambda a: 0.9 * a, arrays), x, weights
+    )
     np.testing.assert_allclose(values[1], alone, rtol=0, atol=3e-6 * np.abs(alone).max())
     for key, slope in alone_slopes.items():
         np.testing.assert_allclose(slopes[key][1], slope, rtol=0, atol=1e-5 * largest)

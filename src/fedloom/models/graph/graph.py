@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 import re
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.errors import DataError, ParameterError
+from fedloom.errors import DataError, FedloomError, ParameterError
 from fedloom.models.base import Model
 from fedloom.models.graph import file as graph_file
 from fedloom.models.graph.interpreting import run
@@ -50,7 +51,7 @@ class Graph(Model):
 
     Rows of images are (height, width, channels) in fedloom's data and (channels, height, width) in
     PyTorch. Rows that have the shape of the module's example are taken as they are. Rows that have
-    it channels last are turned at the input, and outputs that are images are turned back.
+    it channels last, or flat, are turned at the input, and outputs that are images turned back.
     """
 
     file: str = dataclasses.field(
@@ -65,13 +66,16 @@ class Graph(Model):
     def __post_init__(self) -> None:
         if self.contents is not None:
             return
-        program, arrays = graph_file.read(Path(self.file).expanduser())
-        contents = contents_of(program, arrays)
+        try:
+            contents = contents_of(*graph_file.read(Path(self.file).expanduser()))
+        except FedloomError as error:
+            raise _wrong("file", str(error)) from error
         found = digest(contents)
         if self.sha256 not in (None, found):
-            raise ParameterError(
+            raise _wrong(
+                "sha256",
                 f"Graph: {self.file} is not the network that is meant: its SHA-256 is {found}, and "
-                f"must be {self.sha256}. Put the file back, or leave sha256 out."
+                f"must be {self.sha256}. Put the file back, or leave sha256 out.",
             )
         object.__setattr__(self, "contents", contents)
         object.__setattr__(self, "sha256", found)
@@ -93,12 +97,12 @@ class Graph(Model):
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """The trained arrays as they were imported, whatever the key."""
-        self._turned(spec.features)
+        self._channels_last(spec.features)
         return {name: jnp.asarray(a, spec.dtype) for name, a in self.held.trained.items()}
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """The outputs of the module."""
-        program, turned = self.held.program, self._turned(tuple(x.shape[1:]))
+        program, turned = self.held.program, self._channels_last(tuple(x.shape[1:]))
         whole = jnp.issubdtype(x.dtype, jnp.integer)
         if whole and program.dtype == "float":
             x = jnp.asarray(x, jnp.result_type(*arrays.values()))
@@ -112,7 +116,9 @@ class Graph(Model):
         for name, array in self.held.frozen.items():
             floating = jnp.issubdtype(array.dtype, jnp.floating)
             everything[name] = jnp.asarray(array, dtype if floating else None)
-        outputs = run(program, everything, x.transpose(_CHANNELS_FIRST) if turned else x)
+        if turned:
+            x = x.reshape(-1, *self.row[1:], self.row[0]).transpose(_CHANNELS_FIRST)
+        outputs = run(program, everything, x)
         return outputs.transpose(_CHANNELS_LAST) if turned and outputs.ndim == 4 else outputs
 
     def save(self, path: str | Path) -> "Graph":
@@ -121,17 +127,24 @@ class Graph(Model):
         graph_file.write(Path(path), held.program, {**held.trained, **held.frozen})
         return dataclasses.replace(self, file=str(path))
 
-    def _turned(self, features: tuple[int, ...]) -> bool:
-        """Whether rows of this shape have their channels last, where PyTorch has them first."""
+    def _channels_last(self, features: tuple[int, ...]) -> bool:
+        """Whether rows of this shape are images as fedloom has them, whole or flat."""
         if tuple(features) == self.row:
             return False
-        if len(features) == 3 and (features[2], *features[:2]) == self.row:
+        images = (*self.row[1:], self.row[0])
+        if len(self.row) == 3 and tuple(features) in (images, (math.prod(images),)):
             return True
-        channels_last = (*self.row[1:], self.row[0]) if len(self.row) == 3 else self.row
         raise DataError(
-            f"{self!r} takes rows of shape {channels_last}; these have {tuple(features)}. "
-            f"Reshape x, or import the module with an example of the shape of these rows."
+            f"{self!r} takes rows of shape {images if len(self.row) == 3 else self.row}; these "
+            f"have {tuple(features)}. Reshape x, or import the module with an example of the "
+            f"shape of these rows."
         )
+
+
+def _wrong(parameter: str, message: str) -> ParameterError:
+    error = ParameterError(message)
+    error.parameter = parameter
+    return error
 
 
 def contents_of(program: Program, arrays: dict[str, np.ndarray]) -> Contents:

@@ -24,7 +24,7 @@ def settled(module: Any, norm: str | None) -> Any:
     found = batch_norms(module)
     if found and norm is None:
         raise ParameterError(
-            f"from_torch: {type(module).__name__} has batch norms ({_few(found)}), whose "
+            f"{type(module).__name__} has batch norms ({_few(found)}), whose "
             f"statistics mix the rows of a batch and of clients. Choose norm='group' (they become "
             f"group norms) or norm='frozen' (they keep the statistics that they have)."
         )
