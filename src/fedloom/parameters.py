@@ -117,14 +117,15 @@ def param(rule: Rule, doc: str, *, default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def unwritten(doc: str) -> Any:
-    """Declare a field that no settings file holds: what others determine, kept beside them.
+def unwritten(doc: str, *, compare: bool = False) -> Any:
+    """Declare a field that no settings file holds, such as arrays from a file that one names.
 
     Args:
         doc: What it is.
+        compare: Whether objects with another value in it differ; not where other fields tell.
     """
     metadata = {"rule": anything, "doc": doc, "written": False}
-    return dataclasses.field(default=None, compare=False, repr=False, metadata=metadata)
+    return dataclasses.field(default=None, compare=compare, repr=False, metadata=metadata)
 
 
 def written(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
