@@ -127,6 +127,12 @@ def _normed() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 4, 3), norm, nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
 
 
+def _table() -> Case:
+    """For a table of three columns and two classes, with the first layer frozen."""
+    first = nn.Linear(3, 4).requires_grad_(False)
+    return Case(nn.Sequential(first, nn.Tanh(), nn.Linear(4, 2)), torch.randn(ROWS, 3))
+
+
 def _digits(*, frozen: bool) -> Case:
     """For the dataset of digits, 8 x 8; with the convolution frozen or not."""
     convolution = nn.Conv2d(1, 4, 3, padding=1).requires_grad_(not frozen)
@@ -188,6 +194,7 @@ SMALL: dict[str, Build] = {
     "gru": lambda: Case(Recurrent(nn.GRU), _words()),
     "rnn": lambda: Case(Recurrent(nn.RNN), _words()),
     "encoder": _encoder,
+    "table": _table,
     "digits": functools.partial(_digits, frozen=False),
     "digits_frozen": functools.partial(_digits, frozen=True),
     "sink": lambda: Case(Sink(), torch.randn(ROWS, 8)),

@@ -6,7 +6,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
-from fedloom.models.graph.from_torch import _torch
+from fedloom.models.graph.from_torch import torch_here
 from fedloom.rows import Spec
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -46,7 +46,9 @@ def graph(module):
 @pytest.fixture(scope="module")
 def clients():
     digits = fl.data.load("digits")
-    dataset = fl.data.Dataset(digits.x[:60].reshape(-1, 8, 8, 1), digits.y[:60], digits.labels)
+    dataset = fl.data.Dataset(
+        "small", digits.x[:60].reshape(-1, 8, 8, 1), digits.y[:60], digits.labels
+    )
     return fl.data.partition(dataset, "iid", clients=2)
 
 
@@ -138,7 +140,7 @@ def test_an_unknown_operation_is_named_with_its_place_in_the_module():
 
 def test_batch_norms_need_a_choice():
     module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
-    with pytest.raises(fl.FedloomError, match="has batch norms .1.*norm='group'"):
+    with pytest.raises(fl.FedloomError, match=r"has batch norms .1.*norm='group'"):
         fl.models.from_torch(module, torch.zeros(1, 4))
     assert isinstance(module[1], nn.BatchNorm1d)
 
@@ -171,4 +173,4 @@ def test_the_command_makes_a_file_that_a_settings_file_names(tmp_path, capsys, m
 def test_without_pytorch_it_says_what_is_missing(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(fl.FedloomError, match="needs PyTorch"):
-        _torch()
+        torch_here()

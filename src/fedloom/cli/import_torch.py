@@ -9,7 +9,7 @@ from fedloom.errors import ParameterError
 from fedloom.experiments.addresses import address, name_files_absolutely, thing_at
 from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.files import free
-from fedloom.models.graph.from_torch import from_torch
+from fedloom.models.graph.from_torch import from_torch, torch_here
 
 _SHAPE = re.compile(r"\d+(,\d+)*")
 _PLACE = Location("the command line", "", ("MODULE",), whatever_is_named)
@@ -76,10 +76,9 @@ def _module(name: str) -> Any:
             f"MODULE must be package.module:build or file.py:build; got {name!r}. "
             f"Name a function that returns the module."
         )
-    import torch
-
+    torch = torch_here()
     found = thing_at(at, _PLACE)
-    made = found if isinstance(found, torch.nn.Module) else found()
+    made = found() if callable(found) and not isinstance(found, torch.nn.Module) else found
     if not isinstance(made, torch.nn.Module):
         raise ParameterError(
             f"{name} must be a torch.nn.Module, or return one; got a {type(made).__name__}."
@@ -88,6 +87,5 @@ def _module(name: str) -> Any:
 
 
 def _rows(shape: list[int], whole_numbers: bool) -> Any:
-    import torch
-
+    torch = torch_here()
     return torch.zeros(shape, dtype=torch.int64) if whole_numbers else torch.randn(shape)

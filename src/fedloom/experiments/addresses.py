@@ -129,11 +129,12 @@ def name_files_absolutely(tables: dict[str, Any], folder: Path) -> None:
         table["file"] = str((folder / Path(table["file"]).expanduser()).resolve())
 
 
-def networks(tables: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def networks(tables: dict[str, Any]) -> list[dict[str, Any]]:
     """The tables of networks that lie in files, which may be written to."""
-    for slot in slots(tables):
-        if slot.name == NETWORK and isinstance(slot.holder.get("file"), str):
-            yield slot.holder
+    holders = [slot.holder for slot in slots(tables) if slot.name == NETWORK]
+    return [
+        held for held in holders if isinstance(held, dict) and isinstance(held.get("file"), str)
+    ]
 
 
 def digests(tables: dict[str, Any]) -> dict[str, str | None]:

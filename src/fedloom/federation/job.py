@@ -1,5 +1,6 @@
 """What is submitted: settings and the names of two installed classes, never code."""
 
+import copy
 import hashlib
 import json
 import re
@@ -10,11 +11,12 @@ from typing import Any, NamedTuple
 from fedloom import version
 from fedloom.errors import RefusedError
 from fedloom.experiments import building
-from fedloom.experiments.addresses import address, slots
+from fedloom.experiments.addresses import address, networks, slots
 from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.options import FederationSettings
 from fedloom.experiments.settings import Settings, parse
 from fedloom.files import write_text
+from fedloom.models.graph.graph import Graph
 from fedloom.problems.vertical import Vertical
 
 SERVER_CLASS = "fedloom.federation.components.ServerSide"
@@ -51,6 +53,12 @@ class Job(NamedTuple):
 
     def settings(self, admit: Admission) -> Settings:
         """The settings, read and checked again at whatever end this is, with what it admits."""
+        for table in networks(self.tables):  # whose files are the submitter's, and not opened here
+            if not isinstance(table.get("data"), str) or Path(table["file"]).name != table["file"]:
+                raise RefusedError(
+                    "a network of a job must come with its data and without a folder; got the "
+                    "name of a file alone."
+                )
         return parse(self.tables, Location(f"run {self.run}", "", admit=admit))
 
     @property
@@ -129,12 +137,18 @@ def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
         raise (settings.place / "algorithm").error(
             "a federation runs one method. Keep one of them."
         )
-    return Job(run, {**tables, "data": columns}, resume)
+    tables = copy.deepcopy({**tables, "data": columns})
+    for table in networks(tables):
+        graph = Graph(table["file"], table.get("sha256"))
+        table |= {"file": Path(graph.file).name, "sha256": graph.sha256, "data": graph.carried()}
+    return Job(run, tables, resume)
 
 
 def fingerprint(settings: Settings) -> str:
     """The same for the same settings, whatever the order in which they stand."""
     text = json.dumps(settings.tables, sort_keys=True)
+    if networks(settings.tables):
+        text += repr(settings.problem)  # with the checksums of the files
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

@@ -35,7 +35,7 @@ def from_torch(module: Any, example: Any, *, norm: str | None = None) -> Graph:
         norm: What becomes of batch norms, whose statistics mix the rows of a batch: "group" makes
             them group norms, "frozen" keeps their statistics as they are; none refuses them.
     """
-    torch = _torch()
+    torch = torch_here()
     example = torch.as_tensor(example)
     if example.ndim < 1 or len(example) < 1:
         raise ParameterError(
@@ -47,7 +47,8 @@ def from_torch(module: Any, example: Any, *, norm: str | None = None) -> Graph:
     return _graph(torch, exported, own, example, norm if batch_norms(module) else None)
 
 
-def _torch() -> Any:
+def torch_here() -> Any:
+    """PyTorch, or an error that says where it is needed."""
     try:
         import torch
     except ImportError as error:

@@ -1,5 +1,6 @@
 """A network that came from PyTorch, as data."""
 
+import base64
 import dataclasses
 import hashlib
 import math
@@ -28,6 +29,9 @@ _digest = Rule(
     "64 digits, or none (whatever the file holds)",
     None,
     {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+)
+_carried = Rule(
+    lambda v: v is None or isinstance(v, str), "a text, or none (it is read from the file)", None
 )
 
 
@@ -61,13 +65,17 @@ class Graph(Model):
     sha256: str | None = param(
         _digest, "the SHA-256 of the network, by which a changed file is refused", default=None
     )
+    data: str | None = param(
+        _carried, "the content of the file in base64, as jobs carry it", default=None
+    )
     contents: Contents | None = unwritten("the program and its arrays, which are in the file")
 
     def __post_init__(self) -> None:
         if self.contents is not None:
             return
         try:
-            contents = contents_of(*graph_file.read(Path(self.file).expanduser()))
+            read = graph_file.read(Path(self.file).expanduser()) if self.data is None else None
+            contents = contents_of(*(read or _uncarried(self.file, self.data or "")))
         except FedloomError as error:
             raise _wrong("file", str(error)) from error
         found = digest(contents)
@@ -79,10 +87,17 @@ class Graph(Model):
             )
         object.__setattr__(self, "contents", contents)
         object.__setattr__(self, "sha256", found)
+        object.__setattr__(self, "data", None)  # it is in the contents now
 
     def __repr__(self) -> str:
         name = Path(self.file).name or "in memory"
         return f"Graph({name!r}, sha256={(self.sha256 or '')[:16]!r})"
+
+    def carried(self) -> str:
+        """The network as a text, for `data`."""
+        held = self.held
+        whole = graph_file.encoded(held.program, {**held.trained, **held.frozen})
+        return base64.b64encode(whole).decode()
 
     @property
     def held(self) -> Contents:
@@ -141,6 +156,14 @@ class Graph(Model):
         )
 
 
+def _uncarried(name: str, data: str) -> tuple[Program, dict[str, np.ndarray]]:
+    """A network that came as a text."""
+    try:
+        return graph_file.decoded(base64.b64decode(data, validate=True))
+    except (ValueError, DataError) as error:
+        raise DataError(f"{name}: {error}") from error
+
+
 def _wrong(parameter: str, message: str) -> ParameterError:
     error = ParameterError(message)
     error.parameter = parameter
@@ -166,4 +189,4 @@ def digest(contents: Contents) -> str:
 def graph_of(program: Program, arrays: dict[str, np.ndarray], file: str = "") -> Graph:
     """A network from its parts."""
     contents = contents_of(program, arrays)
-    return Graph(file, digest(contents), contents)
+    return Graph(file, digest(contents), None, contents)
