@@ -73,6 +73,12 @@ class Graph(Model):
     def __post_init__(self) -> None:
         if self.contents is not None:
             return
+        if not self.file and self.data is None:
+            raise _wrong(
+                "file",
+                "Graph: file must be the path of a network; got none. A network in memory is "
+                "written by network = network.save('net.safetensors').",
+            )
         try:
             read = graph_file.read(Path(self.file).expanduser()) if self.data is None else None
             contents = contents_of(*(read or _uncarried(self.file, self.data or "")))
