@@ -50,10 +50,11 @@ class Layout(NamedTuple):
 def layout_of(init: Callable[[], Tree]) -> Layout:
     """The layout of what `init` would return; nothing is computed."""
     paths, treedef = jax.tree_util.tree_flatten_with_path(jax.eval_shape(init))
-    names = tuple(_last_name(path) for path, _ in paths)
+    names = tuple(last_name(path) for path, _ in paths)
     dtype = str(jnp.result_type(*(leaf.dtype for _, leaf in paths)))
     return Layout(treedef, tuple(leaf.shape for _, leaf in paths), names, dtype)
 
 
-def _last_name(path: jax.tree_util.KeyPath) -> str:
-    return jax.tree_util.keystr(path[-1:], simple=True) if path else ""
+def last_name(path: jax.tree_util.KeyPath) -> str:
+    """What an array is called in its own layer; PyTorch's names have the layers before dots."""
+    return jax.tree_util.keystr(path[-1:], simple=True).rpartition(".")[2] if path else ""

@@ -117,6 +117,22 @@ def param(rule: Rule, doc: str, *, default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def unwritten(doc: str, *, compare: bool = False) -> Any:
+    """Declare a field that no settings file holds, such as arrays from a file that one names.
+
+    Args:
+        doc: What it is.
+        compare: Whether objects with another value in it differ; not where other fields tell.
+    """
+    metadata = {"rule": anything, "doc": doc, "written": False}
+    return dataclasses.field(default=None, compare=compare, repr=False, metadata=metadata)
+
+
+def written(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """The fields of a parametrised class, or of an object of one, that settings files may hold."""
+    return tuple(f for f in dataclasses.fields(cls) if f.metadata.get("written", True))
+
+
 class Parameter(NamedTuple):
     """A field as the command line and the documentation show it."""
 
@@ -132,7 +148,7 @@ def parameters_of(cls: type) -> tuple[Parameter, ...]:
         Parameter(f.name, f.metadata["rule"].text, f.metadata["doc"], f.default)
         if f.metadata
         else Parameter(f.name, "anything", "", f.default)
-        for f in dataclasses.fields(cls)
+        for f in written(cls)
     )
 
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import shutil
 import tomllib
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -17,6 +19,7 @@ from fedloom.federation.policy import Policy
 from fedloom.rounds.given import check_fit
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
+GRAPHS = Path(__file__).parents[1] / "graphs"
 KINDS = {registry.kind: registry for registry in registries.ALL}
 
 
@@ -31,7 +34,9 @@ def dotted(whole, sample):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_line_of_every_key_makes_a_valid_settings_file(kind, capsys):
+def test_the_line_of_every_key_makes_a_valid_settings_file(kind, capsys, tmp_path, monkeypatch):
+    shutil.copy(GRAPHS / "mlp.safetensors", tmp_path / "net.safetensors")  # which one of them names
+    monkeypatch.chdir(tmp_path)
     assert main(["list", kind, "--format", "json"]) == 0
     listed = {row["key"]: row["in a settings file"] for row in json.loads(capsys.readouterr().out)}
     assert set(listed) >= set(KINDS[kind])

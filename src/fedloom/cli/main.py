@@ -31,6 +31,7 @@ VERBS = {
     "run": Verb("run a settings file", "run"),
     "predict": Verb("predict new rows with the model of a run", "predict"),
     "export": Verb("take the model of a run to ONNX, PyTorch or one small file", "export"),
+    "import-torch": Verb("make a PyTorch module a network of fedloom's", "import_torch"),
     "coefficients": Verb("show a linear model's coefficients by their columns", "coefficients"),
     "compare": Verb("compare the methods of a settings file", "compare"),
     "sweep": Verb("search for the best settings of each method", "sweep"),

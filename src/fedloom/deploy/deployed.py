@@ -14,13 +14,14 @@ from safetensors.numpy import save
 from fedloom import checksums, models
 from fedloom.data.dialects import Dialect
 from fedloom.data.frames import read_frame
-from fedloom.deploy import answers, onnx_graph, other_tools
+from fedloom.deploy import answers, graphs, onnx_graph, other_tools
 from fedloom.deploy.networks import LOG, title
 from fedloom.deploy.packing import PackedArray, Sizes, pack, unpack
 from fedloom.errors import DataError, ParameterError
 from fedloom.exchange import wire
 from fedloom.files import write_bytes
 from fedloom.models.base import Model
+from fedloom.models.graph.to_torch import to_torch
 from fedloom.preparation import Preparation
 from fedloom.rows import Spec
 from fedloom.types import Array, Tree
@@ -115,6 +116,8 @@ class Deployed:
     @property
     def _of_rows(self) -> np.dtype:
         tokens = isinstance(self.model, models.EmbeddingBag | models.GRU)
+        if isinstance(self.model, models.Graph):
+            tokens = self.model.held.program.dtype == "int"
         return np.dtype(np.int32) if tokens else self.dtype
 
     @property
@@ -140,6 +143,8 @@ class Deployed:
                 continue
             tensors |= {f"{name}/{_CODES}": part.codes, f"{name}/{_CENTRES}": part.centres}
             layers[name] = {"bits": part.bits, "shape": part.shape}
+        if isinstance(self.model, models.Graph):
+            tensors |= graphs.frozen(self.model)
         about = {
             "format": _FORMAT,
             "model": _describe(self.model),
@@ -159,12 +164,31 @@ class Deployed:
         metadata = {"fedloom": json.dumps(self._facts())}
         write_bytes(Path(path), save(state, metadata), shared=True)
 
+    def to_torch(self, module: Any) -> Any:
+        """Put the network's arrays, frozen ones too, into the PyTorch module that it came from.
+
+        Args:
+            module: A module of the same architecture, which is changed and returned.
+        """
+        if not isinstance(self.model, models.Graph):
+            raise ParameterError(
+                f"to_torch: the network must have come from PyTorch; got {title(self.model)}. "
+                f"Use export_torch for fedloom's own networks."
+            )
+        held = self.model.held
+        return to_torch(module, {**held.frozen, **self.arrays}, norm=held.program.norm)
+
     def export_onnx(self, path: str | Path) -> None:
         """Write an ONNX graph that takes the same rows; needs fedloom[export].
 
         It gives `scores` and, where they have some, `probabilities`. The metadata `fedloom` hold
         labels, link and preparation as JSON.
         """
+        if isinstance(self.model, models.Graph):
+            raise ParameterError(
+                "export_onnx: the network came from PyTorch, which writes ONNX itself. "
+                "Use to_torch, then torch.onnx.export."
+            )
         state = other_tools.state_dict(self.model, self.arrays, self.features)
         rows = (self._of_rows, self.features)
         graph = onnx_graph.drawn(self.model, state, rows, self.outputs, self.link, self._facts())
@@ -216,7 +240,7 @@ def load(path: Path) -> Deployed:
             tensors[name] = unpack(
                 PackedArray(codes, centres, layer["bits"], tuple(layer["shape"]))
             )
-        model = models.REGISTRY[about["model"].pop("kind")](**about["model"])
+        model = _rebuilt(about["model"], tensors)
         features, labels = tuple(about["features"]), tuple(about["labels"])
         outputs = about.get("outputs", len(labels))
         wide = any(array.dtype == np.float64 for array in tensors.values())
@@ -234,8 +258,17 @@ def load(path: Path) -> Deployed:
         )
 
 
+def _rebuilt(table: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
+    """The network that a table describes."""
+    if table["kind"] == graphs.KIND:
+        return graphs.rebuilt(table, tensors)
+    return models.REGISTRY[table.pop("kind")](**table)
+
+
 def _describe(model: Model) -> dict[str, Any]:
     """The key of a network and its parameters."""
+    if isinstance(model, models.Graph):
+        return graphs.described(model)
     for key, kind in models.REGISTRY.items():
         if type(model) is kind:
             return {"kind": key, **dataclasses.asdict(model)}  # type: ignore[call-overload]

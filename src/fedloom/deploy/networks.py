@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.errors import ParameterError
-from fedloom.models import CNN, CNN1, CNN2, MLP, EmbeddingBag, ResNet
+from fedloom.models import CNN, CNN1, CNN2, MLP, EmbeddingBag, Lora, ResNet
 from fedloom.models.base import Model, Pair
 from fedloom.problems import (
     AUC,
@@ -50,7 +50,17 @@ def title(model: Model) -> str:
 
 
 def network_of(problem: Problem, arrays: Tree) -> tuple[Model, Tree]:
-    """The network behind a problem, and the arrays of a model as that network wants them."""
+    """The network behind a problem, and the arrays of a model as that network wants them.
+
+    What is taken away of a network that changes by low rank is the changed network.
+    """
+    network, arrays = _network_of(problem, arrays)
+    if isinstance(network, Lora):
+        return network.model, network.merged(arrays)
+    return network, arrays
+
+
+def _network_of(problem: Problem, arrays: Tree) -> tuple[Model, Tree]:
     if type(problem) in _LINEAR:
         return _linear(arrays)
     if type(problem) is Personal:

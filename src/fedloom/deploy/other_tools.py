@@ -11,7 +11,7 @@ import numpy as np
 
 from fedloom.deploy.networks import title
 from fedloom.errors import ParameterError
-from fedloom.models import CNN, CNN1, CNN2, GRU, MLP, EmbeddingBag, ResNet
+from fedloom.models import CNN, CNN1, CNN2, GRU, MLP, EmbeddingBag, Graph, ResNet
 from fedloom.models.base import Model
 from fedloom.types import Tree
 
@@ -22,6 +22,8 @@ def state_dict(model: Model, arrays: Tree, features: tuple[int, ...]) -> State:
     """The arrays under PyTorch's conventions: `conv.0.weight`, `dense.0.bias`, and so on."""
     if isinstance(model, MLP):
         return _dense("dense", arrays)
+    if isinstance(model, Graph):
+        return {name: np.asarray(a) for name, a in {**model.held.frozen, **arrays}.items()}
     if isinstance(model, CNN | CNN1 | CNN2):
         state: State = {}
         channels = features[-1]

@@ -22,6 +22,7 @@ _NAME = r"[^\W\d]\w*"
 _FILE = re.compile(rf"(.+\.py):({_NAME})")
 _MODULE = re.compile(rf"({_NAME}(?:\.{_NAME})*):({_NAME})")
 _TAGS = ("key", "kind", "scheme")  # by which tables name a class
+NETWORK = "graph"  # the kind of a network that lies in a file
 _files: dict[str, Path] = {}  # what was executed, by the name of the module that it became
 
 
@@ -124,6 +125,16 @@ def name_files_absolutely(tables: dict[str, Any], folder: Path) -> None:
         if (file := file_of(slot.name)) is not None:
             where = (folder / file.expanduser()).resolve()
             slot.holder[slot.key] = str(Address(str(where), short_name(slot.name)))
+    for table in networks(tables):
+        table["file"] = str((folder / Path(table["file"]).expanduser()).resolve())
+
+
+def networks(tables: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tables of networks that lie in files, which may be written to."""
+    holders = [slot.holder for slot in slots(tables) if slot.name == NETWORK]
+    return [
+        held for held in holders if isinstance(held, dict) and isinstance(held.get("file"), str)
+    ]
 
 
 def digests(tables: dict[str, Any]) -> dict[str, str | None]:

@@ -30,7 +30,7 @@ from fedloom.experiments.registries import (
 )
 from fedloom.experiments.registry import Registry
 from fedloom.hints import closest
-from fedloom.parameters import needed, needs
+from fedloom.parameters import needed, needs, written
 from fedloom.problems.base import Metric
 from fedloom.protocol import Algorithm
 
@@ -123,7 +123,7 @@ def build(registry: Registry, table: Any, place: Location, tag: str) -> Any:
 
 def construct(cls: type, parameters: dict[str, Any], place: Location) -> Any:
     """An object of a parametrised class; errors say where the value stands."""
-    fields = {field.name: field for field in dataclasses.fields(cls)}
+    fields = {field.name: field for field in written(cls)}
     for name in parameters:
         if name not in fields:
             raise (place / name).error(
@@ -150,7 +150,7 @@ Part = Registry[type] | type  # a choice of classes, or the one class
 def parts_of(cls: Any) -> dict[str, Part]:
     """The fields of a class that are objects themselves, by their annotations."""
     hints = typing.get_type_hints(cls)
-    found = {f.name: next(_parts(hints[f.name]), None) for f in dataclasses.fields(cls)}
+    found = {f.name: next(_parts(hints[f.name]), None) for f in written(cls)}
     return {name: part for name, part in found.items() if part is not None}
 
 
@@ -185,7 +185,7 @@ def describe(made: Any, registry: Registry | None = None, tag: str = "kind") -> 
     table: dict[str, Any] = {} if registry is None else {tag: registry.key_of(type(made))}
     cls: Any = type(made)
     parts = parts_of(cls)
-    for field in dataclasses.fields(made):
+    for field in written(made):
         value = getattr(made, field.name)
         if value is not None:  # TOML has no null: a missing key says the same
             table[field.name] = _described(parts.get(field.name), value)

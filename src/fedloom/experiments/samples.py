@@ -100,6 +100,7 @@ _VALUES: dict[str, Tables] = {
     "personal": {"model": {"kind": "mlp", "hidden": [32, 16]}},
     "adversarial": {"penalty_strength": 10.0},
     "vertical": {"loss": "logistic", "l2": 1.0},
+    "lora": {"model": {"kind": "graph", "file": "net.safetensors"}, "rank": 4},
     "l1": {"strength": 1e-3},
     "group_l1": {"strength": 1e-3},
     "elastic_net": {"l1": 1e-3, "l2": 1e-3},

@@ -12,6 +12,7 @@ from fedloom.experiments.options import (
 )
 from fedloom.experiments.readers import Option, options_of_data, options_of_path
 from fedloom.experiments.registry import Registry
+from fedloom.parameters import written
 from fedloom.preparation import PartyFiles, SiteFiles
 
 Schema = dict[str, Any]
@@ -123,7 +124,7 @@ def _metric() -> Schema:
 
 def _table(cls: type) -> Schema:
     """The parameters of a class."""
-    fields = [field for field in dataclasses.fields(cls) if field.name not in _NOT_IN_FILES]
+    fields = [field for field in written(cls) if field.name not in _NOT_IN_FILES]
     parts = building.parts_of(cls)
     return {
         "type": "object",

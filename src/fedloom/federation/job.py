@@ -8,6 +8,7 @@ A method's code is at every end, and both ends must mean the same by a message. 
 where their first two numbers do: 1.4.0 and 1.4.7, 0.1.0 and 0.1.3, and not 0.1.0 and 0.2.0.
 """
 
+import copy
 import hashlib
 import json
 import re
@@ -18,13 +19,14 @@ from typing import Any, NamedTuple
 from fedloom import version
 from fedloom.errors import RefusedError
 from fedloom.experiments import building
-from fedloom.experiments.addresses import address, file_of, slots
+from fedloom.experiments.addresses import address, file_of, networks, slots
 from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.options import FederationSettings
 from fedloom.experiments.settings import Settings, parse
 from fedloom.federation.policy import POLICY, Policy
 from fedloom.federation.policy_file import read_policy
 from fedloom.files import write_text
+from fedloom.models.graph.graph import Graph
 from fedloom.problems.vertical import Vertical
 
 SERVER_CLASS = "fedloom.federation.components.ServerSide"
@@ -61,6 +63,12 @@ class Job(NamedTuple):
 
     def settings(self, admit: Admission) -> Settings:
         """The settings, read and checked again at whatever end this is, with what it admits."""
+        for table in networks(self.tables):  # whose files are the submitter's, and not opened here
+            if not isinstance(table.get("data"), str) or Path(table["file"]).name != table["file"]:
+                raise RefusedError(
+                    "a network of a job must come with its data and without a folder; got the "
+                    "name of a file alone."
+                )
         return parse(self.tables, Location(f"run {self.run}", "", admit=admit))
 
     @property
@@ -139,12 +147,18 @@ def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
         raise (settings.place / "algorithm").error(
             "a federation runs one method. Keep one of them."
         )
-    return Job(run, {**tables, "data": columns}, resume)
+    tables = copy.deepcopy({**tables, "data": columns})
+    for table in networks(tables):
+        graph = Graph(table["file"], table.get("sha256"))
+        table |= {"file": Path(graph.file).name, "sha256": graph.sha256, "data": graph.carried()}
+    return Job(run, tables, resume)
 
 
 def fingerprint(settings: Settings) -> str:
     """The same for the same settings, whatever the order in which they stand."""
     text = json.dumps(settings.tables, sort_keys=True)
+    if networks(settings.tables):
+        text += repr(settings.problem)  # with the checksums of the files
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 

@@ -7,6 +7,7 @@ test = "held-out.parquet"        # rows on which metrics are taken
 methods = ["fedavg"]             # the methods that may run here
 problems = ["logistic"]          # the problems that may be posed
 parts = ["their_network"]        # models, regularisers, ... of other packages that may be used
+network_mb = 20                  # networks of PyTorch up to so many megabytes may be computed
 features = ["age", "pressure"]   # the columns that may be learned from
 labels = { ill = ["no", "yes"], days = "numbers" }  # what may be predicted, with its values
 id = "patient"                   # the column by which parties find the people they share
@@ -31,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.errors import FederationError, ParameterError, RefusedError
+from fedloom.experiments.addresses import networks
 from fedloom.experiments.options import RunSettings
 from fedloom.experiments.settings import Settings
 from fedloom.metrics.ready import needing_scores
@@ -73,6 +75,9 @@ class Policy:
     problems: tuple[str, ...] = param(_names, "problems that may be posed", default=())
     parts: tuple[str, ...] = param(
         _names, "models, regularisers, metrics, ... of other packages that may be used", default=()
+    )
+    network_mb: int = param(
+        at_least(0), "megabytes of a network that may come with a job; 0: none may", default=0
     )
     features: tuple[str, ...] = param(_names, "columns that may be learned from", default=())
     labels: Mapping[str, Any] | None = param(
@@ -130,6 +135,16 @@ class Policy:
         """Refuse a method or a problem that the owner has not allowed."""
         self._check_named("methods", [key], self.methods)
         self._check_named("problems", [problem], self.problems)
+
+    def check_networks(self, tables: dict[str, Any]) -> None:
+        """Refuse networks that come with a job and are larger than the owner allows."""
+        size = sum(len(str(table.get("data"))) for table in networks(tables))
+        if size * 3 / 4 > self.network_mb * 1e6:
+            raise RefusedError(
+                f"this site's policy allows networks of up to {self.network_mb} MB to come with a "
+                f"job; this one has {size * 3 / 4e6:.1f} MB. Its owner may raise network_mb in "
+                f"{POLICY}."
+            )
 
     @staticmethod
     def field_of(kind: str) -> str:

@@ -14,6 +14,7 @@ from fedloom.data import frames
 from fedloom.errors import DataError, MissingDataError
 from fedloom.exchange import wire
 from fedloom.files import write_bytes, write_folder
+from fedloom.models.graph.to_torch import to_torch
 from fedloom.pictures import curves, labels, notebook
 from fedloom.pictures.picture import Picture
 from fedloom.types import Tree
@@ -112,6 +113,17 @@ class Result:
 
     def _repr_html_(self) -> str:
         return notebook.html_table(notebook.metric_rows(self), notebook.caption(self))
+
+    def to_torch(self, module: Any, *, norm: str | None = None) -> Any:
+        """Put the hub's model into the PyTorch module that it came from; returns the module.
+
+        The model that a client would use: `fl.deploy.take(..., client=0).to_torch(module)`.
+
+        Args:
+            module: A module of the same architecture, which is changed.
+            norm: What became of batch norms at the import, as in `fl.models.from_torch`.
+        """
+        return to_torch(module, self.model, norm=norm)
 
     def save(self, path: str | Path) -> None:
         """Write the result into a folder, whole or not at all; `fl.load` reads it again.

@@ -4,6 +4,10 @@ from typing import TYPE_CHECKING
 
 from fedloom.lazy import public
 from fedloom.models.base import Model, Pair
+from fedloom.models.graph.from_torch import from_torch
+from fedloom.models.graph.graph import Graph
+from fedloom.models.graph.to_torch import to_torch
+from fedloom.models.lora import Lora, lora
 from fedloom.models.networks import CNN, MLP
 from fedloom.models.published import CNN1, CNN2, EmbeddingBag, ResNet
 from fedloom.models.recurrent import GRU
@@ -16,6 +20,8 @@ REGISTRY: dict[str, type[Model]] = {  # networks by the keys of settings files a
     "gru": GRU,
     "resnet": ResNet,
     "embedding_bag": EmbeddingBag,
+    "graph": Graph,
+    "lora": Lora,
 }
 
 __all__ = [
@@ -26,9 +32,14 @@ __all__ = [
     "MLP",
     "REGISTRY",
     "EmbeddingBag",
+    "Graph",
+    "Lora",
     "Model",
     "Pair",
     "ResNet",
+    "from_torch",
+    "lora",
+    "to_torch",
 ]
 
 if not TYPE_CHECKING:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.layout import Layout, layout_of
+from fedloom.layout import Layout, last_name, layout_of
 from fedloom.objective import Objective, Oracle
 from fedloom.parameters import at_least_zero, instance_of, one_of, param
 from fedloom.problems.regularisers import Regulariser, Zero
@@ -77,7 +77,7 @@ class Problem:
         squares = [
             (leaf * leaf).sum()
             for path, leaf in jax.tree_util.tree_leaves_with_path(model)
-            if jax.tree_util.keystr(path[-1:], simple=True) != "bias"
+            if last_name(path) != "bias"
         ]
         return 0.5 * self.l2 * sum(squares, start=jnp.zeros(()))
 

@@ -32,7 +32,10 @@ class TrialFederation(NamedTuple):
 
 
 # Rows that all lie on one machine need no protection from one another.
-_OF_ONE_OWNER = {"min_sites": 1, "min_rows": 1, "min_batch": 1, "least_count": 1}
+_OF_ONE_OWNER = {
+    **{"min_sites": 1, "min_rows": 1, "min_batch": 1, "least_count": 1},
+    "network_mb": 1000,
+}
 
 
 def build(

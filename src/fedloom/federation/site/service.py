@@ -154,6 +154,7 @@ class SiteService:
         self.policy.check_method(
             str(tables["algorithm"].get("key")), str(tables["problem"].get("kind"))
         )
+        self.policy.check_networks(tables)
         self.settings = self.job.settings(admitted_at_site(self.policy))
         self.policy.check_demands(self.settings)
         self.noise = noise_of(self.policy, self.settings.algorithm)

@@ -1,0 +1,34 @@
+"""The operations that a graph may hold, by PyTorch's names; there are no others.
+
+Each is a JAX function whose parameters are those of the ATen operation of that name, in its order.
+Arrays come from other nodes of the graph, everything else stands in the graph as a number.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fedloom.models.graph.operations import (
+    arithmetic,
+    attention,
+    convolutions,
+    layers,
+    making,
+    pooling,
+    recurrent,
+    reductions,
+    resizing,
+    shapes,
+)
+
+OPERATIONS: Mapping[str, Callable[..., Any]] = {
+    **arithmetic.TABLE,
+    **shapes.TABLE,
+    **making.TABLE,
+    **reductions.TABLE,
+    **layers.TABLE,
+    **convolutions.TABLE,
+    **pooling.TABLE,
+    **resizing.TABLE,
+    **attention.TABLE,
+    **recurrent.TABLE,
+}

@@ -1,0 +1,52 @@
+"""Small networks of PyTorch as files, with what PyTorch computes: `python -m tools.graphs`.
+
+Writes tests/graphs/NAME.safetensors, the network, and NAME-expected.safetensors: rows `x`, the
+outputs, weights of the outputs, and the gradient of the weighted sum for each trained array. The
+tests compare with them where there is no PyTorch.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+import fedloom as fl
+from fedloom.models.graph.norms import settled
+from tools.architectures import HUGGING_FACE, SMALL, Case, built
+
+FOLDER = Path(__file__).parents[1] / "tests" / "graphs"
+Expected = dict[str, np.ndarray]
+
+
+def expected(case: Case) -> Expected:
+    """Rows, outputs, weights of the outputs, and gradients, by PyTorch."""
+    import torch
+
+    module = settled(case.module, case.norm).eval()
+    outputs = module(case.x)
+    outputs = getattr(outputs, "logits", outputs)
+    weights = torch.randn_like(outputs)
+    module.zero_grad()
+    (outputs * weights).sum().backward()
+    found = {"x": case.x, "outputs": outputs.detach(), "weights": weights}
+    found |= {
+        f"gradient:{name}": parameter.grad
+        for name, parameter in module.named_parameters()
+        if parameter.grad is not None
+    }
+    return {name: np.array(tensor.numpy(), order="C") for name, tensor in found.items()}
+
+
+def main(names: list[str]) -> None:
+    """Write the files of some networks, or of all."""
+    for name in names or [*SMALL, *HUGGING_FACE]:
+        case = built(name)
+        graph = fl.models.from_torch(case.module, case.x[:1], norm=case.norm)
+        graph.save(FOLDER / f"{name}.safetensors")
+        save_file(expected(case), FOLDER / f"{name}-expected.safetensors")
+        print(f"{name}: {len(graph.held.program.nodes)} operations")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
