@@ -71,7 +71,13 @@ def on_config(config: Any) -> Any:
             if path.stem not in FIRST
         ),
         {"Reference": ["reference/index.md", *(f"reference/{name}.md" for name in REFERENCE)]},
-        {"Verification": ["verification.md", {"Mutation testing": "verification/mutation.md"}]},
+        {
+            "Verification": [
+                "verification.md",
+                {"Mutation testing": "verification/mutation.md"},
+                {"PyTorch modules": "verification/torch.md"},
+            ]
+        },
         {"Changelog": "changelog.md"},
     ]
     return config
