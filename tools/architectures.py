@@ -4,7 +4,9 @@ Needs torch; those of Hugging Face need transformers and peft, those of torchvis
 """
 
 import functools
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -176,6 +178,9 @@ def _lora(module: nn.Module, head: str) -> nn.Module:
 
 
 def _torchvision(name: str) -> Case:
+    # Its networks are plain Python; its compiled operators, which need the very same torch, are
+    # declared in this module, and no network here uses them.
+    sys.modules.setdefault("torchvision._meta_registrations", ModuleType("unused"))
     import torchvision
 
     module = getattr(torchvision.models, name)(num_classes=10)

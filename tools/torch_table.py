@@ -102,7 +102,9 @@ def page(lines: list[dict[str, Any]]) -> str:
             f"`tools/architectures.py`, the raw numbers in `torch.jsonl`. Errors are the largest "
             f"difference from PyTorch over the largest number of PyTorch's: of outputs, and of "
             f"gradients of a weighted sum of the outputs. Side by side is one of two clients under "
-            f"`vmap` against the same client alone; every network of the table can be mapped so.",
+            f"`vmap` against the same client alone; every network of the table can be mapped so. "
+            f"torchvision's networks were built without its compiled operators, which they do not "
+            f"use.",
             "",
             "| network | outputs | gradients | side by side | operations | trained | program |",
             "| --- | --- | --- | --- | --- | --- | --- |",
