@@ -7,7 +7,7 @@ from fedloom.models.base import Model, Pair
 from fedloom.models.graph.from_torch import from_torch
 from fedloom.models.graph.graph import Graph
 from fedloom.models.graph.to_torch import to_torch
-from fedloom.models.lora import Lora, lora
+from fedloom.models.low_rank import Lora, lora
 from fedloom.models.networks import CNN, MLP
 from fedloom.models.published import CNN1, CNN2, EmbeddingBag, ResNet
 from fedloom.models.recurrent import GRU
