@@ -1,9 +1,10 @@
-"""Networks; any pair of functions (init, apply) works as one."""
+"""Networks; any pair of functions (init, apply) works as one, and so do modules of others."""
 
 from typing import TYPE_CHECKING
 
 from fedloom.lazy import public
 from fedloom.models.base import Model, Pair
+from fedloom.models.modules import from_equinox, from_flax
 from fedloom.models.networks import CNN, MLP
 from fedloom.models.published import CNN1, CNN2, EmbeddingBag, ResNet
 from fedloom.models.recurrent import GRU
@@ -29,6 +30,8 @@ __all__ = [
     "Model",
     "Pair",
     "ResNet",
+    "from_equinox",
+    "from_flax",
 ]
 
 if not TYPE_CHECKING:
