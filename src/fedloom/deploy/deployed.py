@@ -114,7 +114,7 @@ class Deployed:
 
     @property
     def _of_rows(self) -> np.dtype:
-        tokens = isinstance(self.model, models.EmbeddingBag | models.GRU)
+        tokens = isinstance(self.model, models.EmbeddingBag | models.GRU | models.Transformer)
         return np.dtype(np.int32) if tokens else self.dtype
 
     @property

@@ -8,6 +8,7 @@ from fedloom.models.modules import from_equinox, from_flax
 from fedloom.models.networks import CNN, MLP
 from fedloom.models.published import CNN1, CNN2, EmbeddingBag, ResNet
 from fedloom.models.recurrent import GRU
+from fedloom.models.transformer import Transformer
 
 REGISTRY: dict[str, type[Model]] = {  # networks by the keys of settings files and packed models
     "mlp": MLP,
@@ -17,6 +18,7 @@ REGISTRY: dict[str, type[Model]] = {  # networks by the keys of settings files a
     "gru": GRU,
     "resnet": ResNet,
     "embedding_bag": EmbeddingBag,
+    "transformer": Transformer,
 }
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "Model",
     "Pair",
     "ResNet",
+    "Transformer",
     "from_equinox",
     "from_flax",
 ]
