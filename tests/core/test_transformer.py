@@ -64,7 +64,7 @@ def test_gradients_are_finite_where_texts_are_padding(arrays):
 
 
 def test_what_it_cannot_read_is_refused():
-    with pytest.raises(ParameterError, match="width must be a multiple of heads = 4; got 6.*= 8"):
+    with pytest.raises(ParameterError, match=r"width must be a multiple of heads = 4; got 6.*= 8"):
         fl.models.Transformer(width=6)
     with pytest.raises(DataError, match=r"rows of word numbers; rows have shape \(8, 8, 1\)"):
         NETWORK.init(jax.random.key(0), Spec((8, 8, 1), 3, "float32"))

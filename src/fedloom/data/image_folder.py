@@ -40,25 +40,27 @@ def read_image_folder(
     """
     check(str(folder), "size", size, _pair.or_none("as they are"))
     check(str(folder), "colour", colour, flag)
+    resized = None if size is None else (size[0], size[1])
     found = labelled(folder, PICTURES)
-    made = found.dataset(folder.name, _pixels(found.paths, size, colour), None)
+    made = found.dataset(folder.name, _pixels(found.paths, resized, colour), None)
     if test is None:
         return made
     others = labelled(test, PICTURES)
-    x = _pixels(others.paths, size or made.x.shape[1:3], colour, resize=size is not None)
+    x = _pixels(others.paths, resized, colour, made.x.shape[1:])
     return dataclasses.replace(made, test=others.dataset(f"{folder.name} test", x, made))
 
 
 def _pixels(
-    paths: list[Path], size: Sequence[int] | None, colour: bool, *, resize: bool = True
+    paths: list[Path],
+    resized: tuple[int, int] | None,
+    colour: bool,
+    wanted: tuple[int, ...] | None = None,
 ) -> np.ndarray:
-    """All pictures in one array; those of another size than the first are resized or refused."""
-    asked = tuple(size) if size is not None and resize else None
-    first = _picture(paths[0], asked, colour)
-    wanted = first.shape if size is None else (*size, *first.shape[2:])
+    """All pictures in one array; where they are not resized, all must be as the first."""
+    wanted = wanted or _picture(paths[0], resized, colour).shape
     rows = np.empty((len(paths), *wanted), np.float32)
     for row, path in zip(rows, paths, strict=True):
-        picture = _picture(path, asked, colour)
+        picture = _picture(path, resized, colour)
         if picture.shape != wanted:
             raise DataError(
                 f"{path}: all pictures must be of one size, {wanted[0]} x {wanted[1]} as the first "
@@ -69,7 +71,7 @@ def _pixels(
     return rows
 
 
-def _picture(path: Path, size: tuple[int, ...] | None, colour: bool) -> np.ndarray:
+def _picture(path: Path, size: tuple[int, int] | None, colour: bool) -> np.ndarray:
     from PIL import Image
 
     try:
@@ -87,6 +89,6 @@ def _picture(path: Path, size: tuple[int, ...] | None, colour: bool) -> np.ndarr
         if isinstance(error, DataError):
             raise
         raise DataError(
-            f"{path}: not a picture that can be read ({error}). Get a fresh copy of it, or remove it."
+            f"{path}: not a picture that can be read ({error}). Get a fresh copy, or remove it."
         ) from error
     return pixels if colour else pixels[..., None]

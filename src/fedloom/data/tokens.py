@@ -109,8 +109,8 @@ def read_text_table(
         for wanted in (text, label):
             if wanted not in frame.columns:
                 raise DataError(
-                    f"{path}: the table must have a column {wanted!r}; it has {frame.width} others. "
-                    f"{closest(wanted, frame.columns)}"
+                    f"{path}: the table must have a column {wanted!r}; it has {frame.width} "
+                    f"others. {closest(wanted, frame.columns)}"
                 )
         if frame.height == 0 or frame[label].null_count():
             raise DataError(
