@@ -88,6 +88,9 @@ def test_a_transformer_learns_from_a_table_of_texts(tmp_path):
         eval_every=20,
     )
     assert result.rows[0]["loss"] > 0.5 and result.final["accuracy"] > 0.9
+    small = fl.problems.Supervised(fl.models.Transformer(vocabulary=100))
+    with raises(DataError, "it is 100, and the rows have 118", "Try vocabulary = 119"):
+        fl.simulate(fl.algorithms.FedAvg(lr=0.1), small, fl.data.partition(data, "client"))
 
 
 @pytest.mark.parametrize(("option", "value"), [("length", 0), ("vocabulary", 2)])
