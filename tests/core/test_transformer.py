@@ -7,6 +7,7 @@ import pytest
 from scipy.special import erf
 
 import fedloom as fl
+from fedloom.deploy import hub_model
 from fedloom.errors import DataError, ParameterError
 from fedloom.rows import Rows, Spec
 
@@ -71,3 +72,16 @@ def test_what_it_cannot_read_is_refused():
     fresh = NETWORK.init(jax.random.key(0), Spec((5,), 3, "float32"))
     with pytest.raises(DataError, match="Transformer needs rows of whole numbers"):
         NETWORK.apply(fresh, jnp.zeros((2, 5)))
+
+
+def test_a_packed_transformer_comes_back_and_goes_to_no_other_tool(tmp_path):
+    problem = fl.problems.Supervised(NETWORK)
+    fresh = NETWORK.init(jax.random.key(0), Spec((5,), 3, "float32"))
+    own = hub_model(problem, fresh, (5,), list("abc"))
+    own.save(tmp_path / "own.safetensors")
+    x = X.astype(np.int32)
+    np.testing.assert_array_equal(fl.load(tmp_path / "own.safetensors").predict(x), own.predict(x))
+    with pytest.raises(ParameterError, match=r"got a Transformer.*Deployed.save"):
+        own.export_torch(tmp_path / "torch.safetensors")
+    with pytest.raises(ParameterError, match=r"got a Transformer.*Deployed.save"):
+        own.export_onnx(tmp_path / "own.onnx")

@@ -51,8 +51,8 @@ def state_dict(model: Model, arrays: Tree, features: tuple[int, ...]) -> State:
         return state | _dense("dense", [arrays["output"]])
     if isinstance(model, Transformer):
         raise ParameterError(
-            "export: a transformer is saved by Deployed.save only; got a format of other tools. "
-            "Use another network, or predict with fedloom."
+            "export: the network must be one that ONNX and PyTorch files are written for; got a "
+            "Transformer. Keep it by Deployed.save, which fl.load reads."
         )
     raise ParameterError(
         f"export: the network must be one of fedloom's own; got {title(model)}. "
