@@ -38,9 +38,17 @@ def test_the_toml_of_the_readme_runs(tmp_path, monkeypatch):
 SCRIPTS = sorted({p.name for p in (ROOT / "examples").glob("*.py")} - {"tutorial.py"})
 
 
+NEEDS = {
+    "lora_transformers.py": ("torch", "transformers", "peft"),
+    "own_torch_network.py": ("torch",),
+}
+
+
 @pytest.mark.filterwarnings("default:column 'job'. 1 of 3 rows hold a word")  # which one shows
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_examples_run(name, tmp_path, monkeypatch):
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(package, reason=f"{package} is not installed")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
 

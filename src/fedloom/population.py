@@ -8,8 +8,9 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from fedloom.data import gaps
+from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
-from fedloom.errors import ParameterError
+from fedloom.errors import DataError, ParameterError
 from fedloom.layout import Layout
 from fedloom.objective import prox
 from fedloom.operators.blocks import Block, block
@@ -170,11 +171,24 @@ def know(problem: Problem, clients: Holders, precision: str) -> Fed:
             "rows of their own. Use fl.data.partition(dataset, 'features', parties=...) or "
             "fl.data.from_parties."
         )
+    _check_symbols(problem, clients)
     problem = problem.agree(clients)
     spec = Spec(clients.train.x.shape[1:], clients.classes, precision)
     layout = problem.layout(spec)
     weights = np.asarray(problem.client_weights(clients.sizes), precision)
     return Fed(problem, weights, len(clients), layout, spec, _one(clients.train, precision))
+
+
+def _check_symbols(problem: Problem, clients: Clients) -> None:
+    """A number beyond a network's table of vectors would read the last of them, in silence."""
+    vocabulary = getattr(getattr(problem, "model", None), "vocabulary", None)
+    x = clients.train.x
+    if isinstance(vocabulary, int) and x.dtype.kind in "iu" and x.size and x.max() >= vocabulary:
+        raise DataError(
+            f"vocabulary of the network must be more than every number in the rows; it is "
+            f"{vocabulary}, and the rows have {int(x.max())}. Try vocabulary = {int(x.max()) + 1}, "
+            f"or load the texts with a smaller vocabulary."
+        )
 
 
 def alone(problem: Problem, clients: Holders, batch_size: int | None, precision: str) -> list[Any]:

@@ -15,6 +15,7 @@ from fedloom.data.parties import Parties, from_parties
 from fedloom.data.partitions import SCHEMES, partition
 from fedloom.data.schemes import IID, ByClient, ByColumn, ByFeatures, BySize
 from fedloom.data.synthetic import synthetic
+from fedloom.data.tokens import Tokeniser, tokeniser
 from fedloom.data.validation import hold_out
 from fedloom.lazy import public
 
@@ -33,6 +34,7 @@ __all__ = [
     "Dirichlet",
     "OneClass",
     "Parties",
+    "Tokeniser",
     "align",
     "from_arrays",
     "from_datasets",
@@ -44,6 +46,7 @@ __all__ = [
     "picture",
     "synthetic",
     "table",
+    "tokeniser",
 ]
 
 if not TYPE_CHECKING:

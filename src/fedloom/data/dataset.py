@@ -2,9 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from fedloom.data.tokens import Tokeniser
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +22,7 @@ class Dataset:
     features: tuple[str, ...] = ()  # names of the features, where they have names
     test: "Dataset | None" = None  # test rows, where it comes with some
     left_out: dict[str, str] = dataclasses.field(default_factory=dict)  # columns, and why
+    tokeniser: "Tokeniser | None" = None  # how texts became rows, where they were texts
 
     def __len__(self) -> int:
         return len(self.y)

@@ -8,12 +8,15 @@ from typing import Any
 
 from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.dataset import Dataset
+from fedloom.data.folders import files_below
 from fedloom.data.frames import as_frame
+from fedloom.data.image_folder import PICTURES, read_image_folder
 from fedloom.data.images import read_idx_images
 from fedloom.data.leaf import read_leaf
 from fedloom.data.libsvm import read_libsvm
 from fedloom.data.packed import bare_name, find
 from fedloom.data.tables import from_frame, read_table
+from fedloom.data.tokens import read_text_folder, read_text_table
 from fedloom.errors import DataError, MissingDataError, ParameterError
 from fedloom.hints import closest
 
@@ -31,15 +34,18 @@ def load(name_or_path: Any, *, verify: bool = False, **options: Any) -> Dataset:
     """A dataset by its name in the CATALOGUE, from a file or folder, or from a data frame.
 
     Files are told by their suffix, after which .gz, .bz2 or .xz may follow: LIBSVM text (.svm,
-    .libsvm, .txt), tables (.csv, .parquet) and IDX images (...-images-idx3-ubyte). A folder holds
-    LEAF's JSON. A relative path that looks like a name must begin with `./`.
+    .libsvm, .txt), tables (.csv, .parquet) and IDX images (...-images-idx3-ubyte). The option
+    `text` names the column of a table that holds texts. A folder holds LEAF's JSON, or in folders
+    CLASS/ or CLIENT/CLASS/ pictures (.png, .jpg) or texts (.txt). A relative path that looks like a
+    name must begin with `./`.
 
     Args:
         name_or_path: What to load: a name, a path, or a frame of pandas or Polars.
         verify: Whether to check the files of a catalogued set against their published checksums.
             What fedloom downloads is always checked.
-        options: Options of the reader: see `read_libsvm`, `read_table`, `read_leaf`,
-            `read_shakespeare`, `read_agnews`. A `test` option is a path.
+        options: Options of the reader: see `read_libsvm`, `read_table`, `read_text_table`,
+            `read_leaf`, `read_image_folder`, `read_text_folder`, `read_shakespeare`,
+            `read_agnews`. A `test` option is a path.
     """
     if isinstance(name_or_path, str) and name_or_path in CATALOGUE:
         return CATALOGUE[name_or_path].open(verify=verify, **options)
@@ -56,7 +62,7 @@ def load(name_or_path: Any, *, verify: bool = False, **options: Any) -> Dataset:
     path = Path(name_or_path).expanduser()
     if not path.exists():
         raise _not_there(name_or_path, path)
-    reader = _reader(path)
+    reader = _reader(path, options)
     return reader(path, **_checked(path, reader, options))
 
 
@@ -70,10 +76,10 @@ def _not_there(name_or_path: str | Path, path: Path) -> Exception:
     return MissingDataError(f"{path}: there is no such file or folder. Check the path.")
 
 
-def _reader(path: Path) -> Callable[..., Dataset]:
+def _reader(path: Path, options: dict[str, Any]) -> Callable[..., Dataset]:
     """The reader for a path, by what it is or how its name ends."""
     if path.is_dir():
-        return read_leaf
+        return _of_folder(path)
     if _IDX_IMAGES.search(bare_name(path)):
         return _read_idx
     if _suffix(path) not in _READERS:
@@ -81,7 +87,16 @@ def _reader(path: Path) -> Callable[..., Dataset]:
             f"{path}: a file's kind must be told by its suffix, {', '.join(_READERS)} or "
             f"-images-idx3-ubyte; got {_suffix(path)!r}. Rename the file."
         )
-    return _READERS[_suffix(path)]
+    reader = _READERS[_suffix(path)]
+    return read_text_table if reader is read_table and "text" in options else reader
+
+
+def _of_folder(path: Path) -> Callable[..., Dataset]:
+    """The reader for a folder, by what lies in it."""
+    suffixes = {_suffix(file).lower() for file in files_below(path)}
+    if ".json" in suffixes or not suffixes & {*PICTURES, ".txt"}:
+        return read_leaf
+    return read_image_folder if suffixes & {*PICTURES} else read_text_folder
 
 
 def _suffix(path: Path) -> str:

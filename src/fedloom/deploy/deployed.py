@@ -115,7 +115,7 @@ class Deployed:
 
     @property
     def _of_rows(self) -> np.dtype:
-        tokens = isinstance(self.model, models.EmbeddingBag | models.GRU)
+        tokens = isinstance(self.model, models.EmbeddingBag | models.GRU | models.Transformer)
         if isinstance(self.model, models.Graph):
             tokens = self.model.held.program.dtype == "int"
         return np.dtype(np.int32) if tokens else self.dtype

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedloom.deploy.networks import title
 from fedloom.errors import ParameterError
-from fedloom.models import CNN, CNN1, CNN2, GRU, MLP, EmbeddingBag, Graph, ResNet
+from fedloom.models import CNN, CNN1, CNN2, GRU, MLP, EmbeddingBag, Graph, ResNet, Transformer
 from fedloom.models.base import Model
 from fedloom.types import Tree
 
@@ -51,6 +51,11 @@ def state_dict(model: Model, arrays: Tree, features: tuple[int, ...]) -> State:
             state[f"gru.weight_{theirs}_l0"] = np.ascontiguousarray(weights.T)
             state[f"gru.bias_{theirs}_l0"] = np.asarray(arrays[ours]["bias"])
         return state | _dense("dense", [arrays["output"]])
+    if isinstance(model, Transformer):
+        raise ParameterError(
+            "export: the network must be one that ONNX and PyTorch files are written for; got a "
+            "Transformer. Keep it by Deployed.save, which fl.load reads."
+        )
     raise ParameterError(
         f"export: the network must be one of fedloom's own; got {title(model)}. "
         f"Export your own network with the tools of its library."

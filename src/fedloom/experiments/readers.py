@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from fedloom.data.entries import DatasetEntry
+from fedloom.data.image_folder import read_image_folder
 from fedloom.data.leaf import read_leaf
 from fedloom.data.libsvm import read_libsvm
 from fedloom.data.tables import read_table
+from fedloom.data.tokens import read_text_folder, read_text_table
 
 _ENTRY = re.compile(r" {4}(\w+): (.*)")  # an entry of "Args:"; its further lines are indented more
 
@@ -65,5 +67,6 @@ def options_of_data(thing: DatasetEntry | Callable[..., Any]) -> list[Option]:
 
 def options_of_path() -> Iterator[Option]:
     """The options of all readers of files."""
-    for reader in (read_libsvm, read_table, read_leaf):
+    folders = (read_leaf, read_image_folder, read_text_folder)
+    for reader in (*folders, read_text_table, read_libsvm, read_table):
         yield from options_of(reader)[1:]  # behind the path itself

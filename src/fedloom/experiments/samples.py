@@ -91,6 +91,7 @@ _AROUND: dict[str, Tables] = {
     "resnet": _CIFAR10,
     "gru": {"data": {"name": "shakespeare"}, "partition": {"scheme": "client"}},
     "embedding_bag": {"data": {"name": "agnews"}},
+    "transformer": {"data": {"name": "agnews"}},
     "column": {"data": {"name": "adult"}},
     "client": {"data": {"name": "femnist"}},
 }

@@ -1,4 +1,4 @@
-"""Networks; any pair of functions (init, apply) works as one."""
+"""Networks; any pair of functions (init, apply) works as one, and so do modules of others."""
 
 from typing import TYPE_CHECKING
 
@@ -8,9 +8,11 @@ from fedloom.models.graph.from_torch import from_torch
 from fedloom.models.graph.graph import Graph
 from fedloom.models.graph.to_torch import to_torch
 from fedloom.models.low_rank import Lora, lora
+from fedloom.models.modules import from_equinox, from_flax
 from fedloom.models.networks import CNN, MLP
 from fedloom.models.published import CNN1, CNN2, EmbeddingBag, ResNet
 from fedloom.models.recurrent import GRU
+from fedloom.models.transformer import Transformer
 
 REGISTRY: dict[str, type[Model]] = {  # networks by the keys of settings files and packed models
     "mlp": MLP,
@@ -22,6 +24,7 @@ REGISTRY: dict[str, type[Model]] = {  # networks by the keys of settings files a
     "embedding_bag": EmbeddingBag,
     "graph": Graph,
     "lora": Lora,
+    "transformer": Transformer,
 }
 
 __all__ = [
@@ -37,6 +40,9 @@ __all__ = [
     "Model",
     "Pair",
     "ResNet",
+    "Transformer",
+    "from_equinox",
+    "from_flax",
     "from_torch",
     "lora",
     "to_torch",

@@ -24,7 +24,7 @@ class Model:
 
 @parametrised
 class Pair(Model):
-    """A network of your own, from Flax, Equinox or plain functions.
+    """A network of your own, from plain functions; `from_equinox` and `from_flax` take modules.
 
     `create(key, spec)` returns the arrays, `call(arrays, x)` the outputs for rows `x`.
     """

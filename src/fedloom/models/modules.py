@@ -1,0 +1,223 @@
+"""Modules of Equinox and Flax as networks; neither library is needed but for its own modules.
+
+A model here is a function of its arrays and of the rows, and nothing else: what a module keeps
+between calls (batch norm's statistics) or draws (dropout) has no place in it, and is refused.
+"""
+
+import importlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedloom.errors import DataError, ParameterError
+from fedloom.models.base import Model, Pair
+from fedloom.rows import Spec
+from fedloom.types import Array, Held, Tree
+
+_NO_STATISTICS = (
+    "Clients' statistics differ, and an average of them is nobody's: use a norm over groups or "
+    "layers ({instead}) in its place."
+)
+
+
+def from_equinox(module: Any) -> Model:
+    """An Equinox module as a network: it is called with one row, and mapped over the rows.
+
+    Its arrays of floating-point numbers are trained, and every run starts from them as they are;
+    all else in it stays. `equinox.combine(result.model, module)` is the trained module.
+
+    Args:
+        module: Takes a row and returns one number for each class, or fitted values. Images have
+            their channels last; a module that wants them first begins with
+            `equinox.nn.Lambda(lambda x: jax.numpy.moveaxis(x, -1, 0))`.
+    """
+    eqx = _library("equinox", "from_equinox")
+    if not isinstance(module, eqx.Module) or not callable(module):
+        raise ParameterError(
+            f"from_equinox: module must be an equinox.Module that can be called; got "
+            f"{type(module).__name__}. Pass the module itself, such as equinox.nn.MLP(...)."
+        )
+    _refuse_equinox(eqx, module)
+    trained, rest = eqx.partition(module, eqx.is_inexact_array)
+
+    def call(arrays: Tree, x: Held) -> Array:
+        return jax.vmap(eqx.combine(arrays, rest))(x)
+
+    def create(key: Array, spec: Spec) -> Tree:
+        start = _as(trained, spec.dtype)
+        rows = [jax.ShapeDtypeStruct((1, *spec.features), kind) for kind in (spec.dtype, "int32")]
+        _check_outputs("from_equinox", _first_outputs(call, start, rows), spec)
+        return start
+
+    return Pair(create, call)
+
+
+def _refuse_equinox(eqx: Any, module: Any) -> None:
+    kinds = (eqx.nn.StateIndex, eqx.nn.Dropout)
+    for part in jax.tree.leaves(module, is_leaf=lambda node: isinstance(node, kinds)):
+        if isinstance(part, eqx.nn.StateIndex):
+            raise ParameterError(
+                f"from_equinox: module must keep no state between calls; {type(module).__name__} "
+                f"has a layer that does, such as BatchNorm. "
+                f"{_NO_STATISTICS.format(instead='equinox.nn.GroupNorm, equinox.nn.LayerNorm')}"
+            )
+        if isinstance(part, eqx.nn.Dropout) and not part.inference and part.p > 0:
+            raise ParameterError(
+                f"from_equinox: module must draw no random numbers; {type(module).__name__} has "
+                f"dropout with p = {part.p:g}. Switch it off: "
+                f"from_equinox(equinox.nn.inference_mode(module))."
+            )
+
+
+def _first_outputs(call: Any, arrays: Tree, rows: list[jax.ShapeDtypeStruct]) -> Any:
+    """The shape of the outputs, for the first kind of rows that the module can take."""
+    errors: list[Exception] = []
+    for kind in rows:
+        try:
+            return jax.eval_shape(call, arrays, kind)
+        except (TypeError, ValueError, AssertionError) as error:
+            errors.append(error)
+    raise DataError(
+        f"from_equinox: the module must take one row of shape {rows[0].shape[1:]}, images with "
+        f"their channels last; it failed with: {errors[0]}. Begin it with a layer that brings the "
+        f"row into the shape that it wants."
+    ) from errors[0]
+
+
+def from_flax(module: Any, example: Any, **arguments: Any) -> Model:
+    """A Flax module, of linen or nnx, as a network: it is called with a batch of rows.
+
+    The parameters of a linen module are drawn anew for every seed, by its own `init`;
+    `module.apply(result.model, x)` is the trained network. An nnx module has its parameters, and
+    every run starts from them; `nnx.update(module, result.model)` puts the trained ones in.
+
+    Args:
+        module: Takes rows and returns one number for each class of each, or fitted values.
+        example: Some rows as the data have them, such as `x[:1]`.
+        arguments: Further arguments of the module's call, such as `train=False`.
+    """
+    _library("flax", "from_flax")
+    from flax import linen, nnx
+
+    example = np.asarray(example)
+    if example.ndim < 2:
+        raise ParameterError(
+            f"from_flax: example must be rows of data, with one axis for the rows and at least one "
+            f"more; got shape {example.shape}. Pass x[:1]."
+        )
+    if isinstance(module, linen.Module):
+        return _from_linen(module, example, arguments)
+    if isinstance(module, nnx.Module):
+        return _from_nnx(module, example, arguments)
+    raise ParameterError(
+        f"from_flax: module must be a flax.linen.Module or a flax.nnx.Module; got "
+        f"{type(module).__name__}. Pass the module itself, made and not only its class."
+    )
+
+
+def _from_linen(module: Any, example: np.ndarray, arguments: dict[str, Any]) -> Model:
+    from flax import errors
+
+    def call(arrays: Tree, x: Held) -> Array:
+        return module.apply(arrays, x, **arguments)
+
+    def fresh(key: Array) -> Tree:
+        return module.init(key, jnp.asarray(example), **arguments)
+
+    variables = jax.eval_shape(fresh, jax.random.key(0))
+    _refuse_state(module, set(variables) - {"params"}, "flax.linen")
+    try:
+        outputs = jax.eval_shape(call, variables, example)
+    except errors.InvalidRngError as error:
+        raise _draws(module, "deterministic=True, or train=False as its call names it") from error
+
+    def create(key: Array, spec: Spec) -> Tree:
+        _check_rows(example, spec)
+        _check_outputs("from_flax", outputs, spec)
+        return _as(fresh(key), spec.dtype)
+
+    return Pair(create, call)
+
+
+def _from_nnx(module: Any, example: np.ndarray, arguments: dict[str, Any]) -> Model:
+    from flax import nnx
+
+    graph, params, rest = nnx.split(module, nnx.Param, ...)
+    kinds = {type(leaf) for _, leaf in nnx.to_flat_state(rest)}
+    kept = {kind.__name__ for kind in kinds if not issubclass(kind, nnx.RngState)}
+    _refuse_state(module, kept, "flax.nnx")
+    trained = nnx.to_pure_dict(params)
+
+    def call(arrays: Tree, x: Held) -> Array:
+        state = nnx.clone(params)
+        nnx.replace_by_pure_dict(state, arrays)
+        return nnx.merge(graph, state, rest)(x, **arguments)
+
+    tried = nnx.clone(module)
+    outputs = tried(jnp.asarray(example[:1]), **arguments)
+    before, after = (jax.tree.leaves(nnx.state(m, nnx.RngCount)) for m in (module, tried))
+    if before != after:
+        raise _draws(module, "module.eval()")
+
+    def create(key: Array, spec: Spec) -> Tree:
+        _check_rows(example, spec)
+        _check_outputs("from_flax", outputs, spec)
+        return _as(trained, spec.dtype)
+
+    return Pair(create, call)
+
+
+def _refuse_state(module: Any, kept: set[str], library: str) -> None:
+    if kept:
+        instead = f"{library}.GroupNorm, {library}.LayerNorm"
+        raise ParameterError(
+            f"from_flax: module must have parameters and nothing else; {type(module).__name__} "
+            f"keeps {', '.join(sorted(kept))} as well. {_NO_STATISTICS.format(instead=instead)}"
+        )
+
+
+def _draws(module: Any, off: str) -> ParameterError:
+    return ParameterError(
+        f"from_flax: module must draw no random numbers; {type(module).__name__} does, as with "
+        f"dropout. Switch it off: {off}."
+    )
+
+
+def _check_rows(example: np.ndarray, spec: Spec) -> None:
+    if example.shape[1:] != spec.features:
+        raise DataError(
+            f"from_flax: example must have rows as the data have them, of shape {spec.features}; "
+            f"got {example.shape[1:]}. Pass x[:1] of these data."
+        )
+
+
+def _check_outputs(owner: str, outputs: Any, spec: Spec) -> None:
+    if spec.classes > 1 and outputs.shape[-1:] != (spec.classes,):
+        raise DataError(
+            f"{owner}: the module must give {spec.classes} numbers for each row, one for each "
+            f"class; its outputs for {outputs.shape[0]} rows have shape {outputs.shape}. Change "
+            f"the width of its last layer."
+        )
+
+
+def _as(tree: Tree, dtype: str) -> Tree:
+    """The arrays in the precision of the run."""
+    if any(jnp.iscomplexobj(leaf) for leaf in jax.tree.leaves(tree)):
+        raise ParameterError(
+            "the module has arrays of complex numbers, which no method trains. Keep their real "
+            "and imaginary parts in two arrays."
+        )
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), tree)
+
+
+def _library(name: str, owner: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ParameterError(
+            f"{owner}: it needs {name}, which is not here. Install it: pip install {name}."
+        ) from error
