@@ -63,7 +63,8 @@ def cases(draw: Draw, key: str) -> Case:
         "seed": draw(seeds),
     }
     if listing is not None and draw(st.booleans()):
-        method = draw(values.legal(found.cls, n, listing.fields(n)))
+        fixed = {"optimiser": values.plain, **listing.fields(n)}
+        method = draw(values.legal(found.cls, n, fixed))
         problem, data = draw(listing.problem(n))
         run["seed"] = run["seed"] if listing.any_seed else 0
         batch_size = draw(batch_sizes(data, listing.batch_sizes))

@@ -3,6 +3,7 @@
 from fedloom.algorithms import *  # noqa: F403
 from fedloom.models import *  # noqa: F403
 from fedloom.operators.compressors import *  # noqa: F403
+from fedloom.optimisers import *  # noqa: F403
 from fedloom.problems import *  # noqa: F403
 from verification.cases import Case, OfColumns, OfMatrices, OfRows  # noqa: F401
 from verification.checks import CHECKS, checks_of, simulated

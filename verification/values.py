@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fedloom.algorithms import SAGA, SGDA, Exact, Quantisation
 from fedloom.errors import ParameterError
 from fedloom.operators.compressors import Identity, LowRank, Natural, RandK, RandomRounding, TopK
+from fedloom.optimisers import SGD, Adam, AdamW, Momentum
 
 Strategy = st.SearchStrategy[Any]
 
@@ -54,6 +55,16 @@ quantisations: Strategy = st.builds(
     tuning_centre_lr=hundredths(0, 0.05),
 )
 
+plain: Strategy = st.just(SGD())  # the steps of the papers' listings
+clips = st.none() | hundredths(0.1, 2)
+optimisers: Strategy = st.one_of(
+    plain,
+    st.builds(SGD, weight_decay=st.none() | hundredths(0, 0.1), clip=clips),
+    st.builds(Momentum, momentum=hundredths(0, 0.9), nesterov=st.booleans(), clip=clips),
+    st.builds(Adam, b1=hundredths(0, 0.9), b2=hundredths(0.5, 0.99), eps=st.just(0.01)),
+    st.builds(AdamW, b1=hundredths(0, 0.9), eps=st.just(0.01), weight_decay=hundredths(0, 0.1)),
+)
+
 # Step sizes that are stable on the data of `cases`, so that rounding does not grow.
 RANGES: Mapping[str, tuple[float, float]] = {
     "lr": (0.01, 0.3),
@@ -82,6 +93,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
 STRATEGIES: Mapping[str, Strategy] = {
     "local_steps": steps() | st.sampled_from(["1 epoch", "2 epochs"]),
     "solver": solvers,
+    "optimiser": optimisers,
     "quantise": st.none() | quantisations,
     "accuracy": accuracies,
     "stragglers": st.sampled_from([0, 30, 100]),
