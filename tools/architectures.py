@@ -14,6 +14,9 @@ from torch import nn
 from torch.nn import functional as F
 
 ROWS = 3
+# torchvision's networks are plain Python; its compiled operators, which need the very same torch,
+# are declared in this module, and no network here uses them. Hugging Face imports it as well.
+sys.modules.setdefault("torchvision._meta_registrations", ModuleType("unused"))
 
 
 class Case(NamedTuple):
@@ -178,9 +181,6 @@ def _lora(module: nn.Module, head: str) -> nn.Module:
 
 
 def _torchvision(name: str) -> Case:
-    # Its networks are plain Python; its compiled operators, which need the very same torch, are
-    # declared in this module, and no network here uses them.
-    sys.modules.setdefault("torchvision._meta_registrations", ModuleType("unused"))
     import torchvision
 
     module = getattr(torchvision.models, name)(num_classes=10)
