@@ -1,6 +1,8 @@
 """Poolings: the largest or the mean of windows, of given or of adapted sizes."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 
@@ -30,119 +32,76 @@ def _beyond(
     return max(0, steps * stride + reach - length - 2 * padding)
 
 
-def _max_pool(
-    x: Array,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-    *,
-    axes: int,
-) -> Array:
-    if x.ndim == axes + 1:
-        return _max_pool(x[None], kernel_size, stride, padding, dilation, ceil_mode, axes=axes)[0]
-    kernel, apart = each(kernel_size, axes), each(dilation, axes)
-    steps, sides = each(stride or kernel_size, axes), each(padding, axes)
-    beyond = [
-        _beyond(*sizes, ceil_mode)
-        for sizes in zip(x.shape[2:], kernel, steps, sides, apart, strict=True)
-    ]
-    edges = [(side, side + more) for side, more in zip(sides, beyond, strict=True)]
-    first, *others = taps(padded(channels_last(x), edges, -jnp.inf), kernel, steps, apart)
-    for other in others:  # the slope goes to the first of equal numbers
-        first = jnp.where(other > first, other, first)
-    return channels_first(first)
+def _max_pool(axes: int) -> Callable[..., Array]:
+    """The largest of each window, over so many last axes."""
+
+    def pool(
+        x: Array,
+        kernel_size: Sizes,
+        stride: Sizes = (),
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> Array:
+        if x.ndim == axes + 1:
+            return pool(x[None], kernel_size, stride, padding, dilation, ceil_mode)[0]
+        kernel, apart = each(kernel_size, axes), each(dilation, axes)
+        steps, sides = each(stride or kernel_size, axes), each(padding, axes)
+        beyond = [
+            _beyond(*sizes, ceil_mode)
+            for sizes in zip(x.shape[2:], kernel, steps, sides, apart, strict=True)
+        ]
+        edges = [(side, side + more) for side, more in zip(sides, beyond, strict=True)]
+        first, *others = taps(padded(channels_last(x), edges, -jnp.inf), kernel, steps, apart)
+        for other in others:  # the slope goes to the first of equal numbers
+            first = jnp.where(other > first, other, first)
+        return channels_first(first)
+
+    return pool
 
 
-def _max_pool1d(
-    x: Array,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-) -> Array:
-    return _max_pool(x, kernel_size, stride, padding, dilation, ceil_mode, axes=1)
-
-
-def _max_pool2d(
-    x: Array,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-) -> Array:
-    return _max_pool(x, kernel_size, stride, padding, dilation, ceil_mode, axes=2)
-
-
-def _max_pool2d_first(
-    x: Array,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-) -> tuple[Array]:
+def _alone(pool: Callable[..., Array]) -> Callable[..., tuple[Array]]:
     """As PyTorch returns it: without the places of the largest, which networks do not use."""
-    return (_max_pool(x, kernel_size, stride, padding, dilation, ceil_mode, axes=2),)
+
+    @functools.wraps(pool)
+    def first(*args: Any, **kwargs: Any) -> tuple[Array]:
+        return (pool(*args, **kwargs),)
+
+    return first
 
 
-def _avg_pool(
-    x: Array,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-    *,
-    axes: int,
-) -> Array:
-    kernel = each(kernel_size, axes)
-    steps, sides = each(stride or kernel_size, axes), each(padding, axes)
-    beyond = [
-        _beyond(*sizes, 1, ceil_mode)
-        for sizes in zip(x.shape[2:], kernel, steps, sides, strict=True)
-    ]
-    edges = [(side, side) for side in sides]
-    ends = [(0, more) for more in beyond]
+def _avg_pool(axes: int) -> Callable[..., Array]:
+    """The mean of each window, over so many last axes."""
 
-    def sums(values: Array, around: float) -> Array:
-        wide = padded(padded(values, edges, around), ends, 0)
-        return sum(taps(wide, kernel, steps, (1,) * axes), start=jnp.zeros((), values.dtype))
+    def pool(
+        x: Array,
+        kernel_size: Sizes,
+        stride: Sizes = (),
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Array:
+        kernel = each(kernel_size, axes)
+        steps, sides = each(stride or kernel_size, axes), each(padding, axes)
+        beyond = [
+            _beyond(*sizes, 1, ceil_mode)
+            for sizes in zip(x.shape[2:], kernel, steps, sides, strict=True)
+        ]
+        edges = [(side, side) for side in sides]
+        ends = [(0, more) for more in beyond]
 
-    total = sums(channels_last(x), 0)
-    if divisor_override is not None:
-        return channels_first(total / divisor_override)
-    ones = jnp.ones((1, *x.shape[2:], 1), x.dtype)
-    return channels_first(total / sums(ones, 1.0 if count_include_pad else 0.0))
+        def sums(values: Array, around: float) -> Array:
+            wide = padded(padded(values, edges, around), ends, 0)
+            return sum(taps(wide, kernel, steps, (1,) * axes), start=jnp.zeros((), values.dtype))
 
+        total = sums(channels_last(x), 0)
+        if divisor_override is not None:
+            return channels_first(total / divisor_override)
+        ones = jnp.ones((1, *x.shape[2:], 1), x.dtype)
+        return channels_first(total / sums(ones, 1.0 if count_include_pad else 0.0))
 
-def _avg_pool1d(
-    x: Array,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Array:
-    return _avg_pool(x, kernel_size, stride, padding, ceil_mode, count_include_pad, axes=1)
-
-
-def _avg_pool2d(
-    x: Array,
-    kernel_size: Sizes,
-    stride: Sizes = (),
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Array:
-    return _avg_pool(
-        x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, axes=2
-    )
+    return pool
 
 
 def _adaptive_avg_pool(x: Array, output_size: Sequence[int | None]) -> Array:
@@ -174,11 +133,11 @@ def _adaptive_max_pool(x: Array, output_size: Sequence[int]) -> tuple[Array]:
 
 
 TABLE: Table = {
-    "aten.max_pool1d.default": _max_pool1d,
-    "aten.max_pool2d.default": _max_pool2d,
-    "aten.max_pool2d_with_indices.default": _max_pool2d_first,
-    "aten.avg_pool1d.default": _avg_pool1d,
-    "aten.avg_pool2d.default": _avg_pool2d,
+    "aten.max_pool1d.default": _max_pool(1),
+    "aten.max_pool2d.default": _max_pool(2),
+    "aten.max_pool2d_with_indices.default": _alone(_max_pool(2)),
+    "aten.avg_pool1d.default": _avg_pool(1),
+    "aten.avg_pool2d.default": _avg_pool(2),
     **dict.fromkeys(
         (
             *("aten.adaptive_avg_pool1d.default", "aten.adaptive_avg_pool2d.default"),
