@@ -1,5 +1,6 @@
 """Each client's rows in arrays shared by all: where they begin, how many, how to draw."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -53,6 +54,28 @@ class Batch(NamedTuple):
         return jnp.where(self.counts, values, 0).sum() / self.counts.sum()
 
 
+class _Kept:
+    """An array that is told apart by being itself, as a part of a program's structure."""
+
+    def __init__(self, array: np.ndarray):
+        self.array = array
+
+
+@pytree
+class OnHost:
+    """Rows that stay in the host's memory; a device is handed those that it asks for."""
+
+    kept: _Kept = static()
+
+    def at(self, places: Array) -> Array:
+        """The rows at these places."""
+        array = self.kept.array
+        shape = jax.ShapeDtypeStruct((*places.shape, *array.shape[1:]), array.dtype)
+        return jax.pure_callback(
+            lambda places: array[np.asarray(places)], shape, places, vmap_method="broadcast_all"
+        )
+
+
 @pytree
 class ClientRows:
     """One client's part of flat arrays."""
@@ -71,18 +94,28 @@ class ClientRows:
     def draw(self, key: Array, count: int) -> Batch:
         """`count` of the client's rows without replacement, or all of them if it has fewer."""
         count = min(count, self.longest)
-        places = self.offset + draws.distinct(key, self.domain, count)
-        rows = jax.tree.map(
-            lambda a: jnp.asarray(a).at[places].get(mode="promise_in_bounds"), self.rows
-        )
-        return Batch(rows, self._within(count))
+        return Batch(self.at(draws.distinct(key, self.domain, count)), self._within(count))
+
+    def at(self, places: Array) -> Rows:
+        """The client's rows at these places."""
+        absolute = jnp.asarray(self.offset) + places
+
+        def taken(array: Held | OnHost) -> Array:
+            if isinstance(array, OnHost):
+                return array.at(absolute)
+            return jnp.asarray(array).at[absolute].get(mode="promise_in_bounds")
+
+        return Rows(taken(self.rows.x), taken(self.rows.y))
 
     def everything(self) -> Batch:
         """All of the client's rows, padded to the longest client's number."""
-        rows = jax.tree.map(
-            lambda a: jax.lax.dynamic_slice_in_dim(a, self.offset, self.longest), self.rows
-        )
-        return Batch(rows, self._within(self.longest))
+
+        def part(array: Held | OnHost) -> Array:
+            if isinstance(array, OnHost):
+                return array.at(jnp.asarray(self.offset) + jnp.arange(self.longest))
+            return jax.lax.dynamic_slice_in_dim(array, self.offset, self.longest)
+
+        return Batch(Rows(part(self.rows.x), part(self.rows.y)), self._within(self.longest))
 
     def _within(self, count: int) -> Array | None:
         return None if count <= self.shortest else jnp.arange(count) < self.size
@@ -97,6 +130,11 @@ class Store:
     domains: Domain  # (k,)
     shortest: int = static()
     longest: int = static()
+
+    def streamed(self) -> "Store":
+        """The same with features that stay on the host, for a device that cannot hold them."""
+        held = Rows(OnHost(_Kept(np.asarray(self.rows.x))), self.rows.y)  # type: ignore[arg-type]
+        return dataclasses.replace(self, rows=held)
 
     def client(self, index: Array | int) -> ClientRows:
         """What belongs to one client of the group."""

@@ -41,8 +41,7 @@ class SaddleObjective(Oracle):
         """The gradients of single rows, by their places at the client: one row of each a place."""
 
         def of_one(place: Array) -> tuple[Array, Array]:
-            take = lambda a: jax.lax.dynamic_slice_in_dim(a, self.held.offset + place, 1)  # noqa: E731
-            return self._grads(x, y, Batch(jax.tree.map(take, self.held.rows), None))
+            return self._grads(x, y, Batch(self.held.at(place[None]), None))
 
         return jax.vmap(of_one)(places)
 

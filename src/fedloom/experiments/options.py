@@ -46,6 +46,11 @@ class RunSettings:
         anything, "names of metrics, or addresses of your own; none: the problem's", default=None
     )
     precision: str = param(one_of("float32", "float64"), "of all numbers", default="float32")
+    lanes: int | None = param(
+        at_least(1).or_none("as many as fit"),
+        "clients that a device computes side by side",
+        default=None,
+    )
     deterministic: bool = param(
         flag, "whether a GPU gives the same bits whenever it compiles, at some speed", default=True
     )
@@ -58,7 +63,7 @@ class RunSettings:
         """The keyword arguments of `simulate`, with metrics by their names alone."""
         names = (
             *("rounds", "seed", "eval_every", "metrics", "precision"),
-            *("deterministic", "checkpoint_seconds"),
+            *("lanes", "deterministic", "checkpoint_seconds"),
         )
         batch_size = None if self.batch_size == "full" else self.batch_size
         return {name: getattr(self, name) for name in names} | {"batch_size": batch_size}

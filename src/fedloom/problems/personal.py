@@ -20,6 +20,7 @@ from fedloom.oracles import PersonalOracle
 from fedloom.parameters import Rule, anything, instance_of, param, parametrised
 from fedloom.problems.augmentation import Augmentation, augment_param
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
+from fedloom.problems.computing import compute_param, rematerialise_param
 from fedloom.problems.linear import cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.supervised import Supervised
@@ -206,6 +207,8 @@ class Personal(_Classification):
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
     augment: Augmentation | None = augment_param()
+    compute: str | None = compute_param()
+    rematerialise: bool = rematerialise_param()
 
     def __post_init__(self) -> None:
         for model in self._own():
@@ -242,7 +245,13 @@ class Personal(_Classification):
         ]  # fmt: skip
 
     def _of(self, model: Model) -> Supervised:
-        return Supervised(model, l2=self.l2, augment=self.augment)
+        return Supervised(
+            model,
+            l2=self.l2,
+            augment=self.augment,
+            compute=self.compute,
+            rematerialise=self.rematerialise,
+        )
 
     def _own(self) -> tuple[Model, ...]:
         if self.own is None:

@@ -10,6 +10,7 @@ from fedloom.parameters import anything, instance_of, param, parametrised
 from fedloom.problems.augmentation import Augmentation, augment_param
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param
+from fedloom.problems.computing import compute_param, computed, rematerialise_param
 from fedloom.problems.linear import accuracy, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Batch, Rows, Spec
@@ -47,6 +48,8 @@ class Supervised(Problem):
     weights: str = weights_param()
     class_weights: ClassWeights = class_weights_param()
     augment: Augmentation | None = augment_param()
+    compute: str | None = compute_param()
+    rematerialise: bool = rematerialise_param()
 
     def __post_init__(self) -> None:
         if not callable(self.loss) and self.loss not in LOSSES:
@@ -84,7 +87,7 @@ class Supervised(Problem):
 
     def predict(self, model: Tree, x: Held) -> Array:
         """The outputs of the network."""
-        return self.model.apply(model, x)
+        return computed(self.model.apply, model, x, self.compute, self.rematerialise)
 
     @property
     def link(self) -> str | None:

@@ -17,6 +17,7 @@ from fedloom.errors import DivergedError
 from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.simulator import lanes
 from fedloom.simulator.progress import Silent
 from fedloom.simulator.run import simulate
 from fedloom.simulator.vmapped_runs import simulate_vmapped
@@ -51,14 +52,30 @@ def simulate_many(
     for places in _alike(jobs):
         runs = [(jobs[i].algorithm, jobs[i].seed) for i in places]
         first = jobs[places[0]]
-        if len(runs) == 1 or first.resume is not None:
+        made = None
+        if len(runs) > 1 and first.resume is None:
+            made = _as_one_program(runs, first.problem, clients, options)
+        if made is None:
             made = [_one(jobs[i], clients, options, Silent()) for i in places]
-        else:
-            made = simulate_vmapped(runs, first.problem, clients, **options)
         for i, result in zip(places, made, strict=True):
             results[i] = result
             finished(i, result)
     return [results[i] for i in range(len(jobs))]
+
+
+def _as_one_program(
+    runs: Sequence[tuple[Algorithm, int]],
+    problem: Problem,
+    clients: Holders,
+    options: dict[str, Any],
+) -> list[Result] | None:
+    """All runs at once; None where the device has no memory for them."""
+    try:
+        return simulate_vmapped(runs, problem, clients, **options)
+    except jax.errors.JaxRuntimeError as error:
+        if lanes.is_out_of_memory(error):
+            return None
+        raise
 
 
 def _side_by_side(

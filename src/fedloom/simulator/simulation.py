@@ -18,7 +18,9 @@ from fedloom.measuring.result import Result
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
 from fedloom.rounds import program
+from fedloom.rounds.mapping import Plan
 from fedloom.rounds.program import State
+from fedloom.simulator import lanes
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.task import Task, put_on_devices
 from fedloom.types import Tree
@@ -43,9 +45,10 @@ class Simulation:
         checkpoint_seconds: float = 0.0,
     ):
         self.task = task
-        self.federation, self.plan = task.federation, task.plan
+        self.federation = task.federation
         self.algorithm = algorithm
         self.root = draws.key(seed)
+        self.plan = self._plan(resume)
         self.total, self.eval_every = rounds, eval_every
         self.on_evaluation = on_evaluation
         self._checkpoint, self._checkpoint_seconds = checkpoint, checkpoint_seconds
@@ -65,6 +68,16 @@ class Simulation:
             self._begin()
         else:
             self._take_over(resume)
+
+    def _plan(self, earlier: Result | None) -> Plan:
+        """How clients are mapped: as in the run that goes on, or as many at once as fit."""
+        plan = self.task.plan
+        if plan.lanes is not None or self.task.small:
+            return plan
+        if earlier is not None and earlier.about.get("lanes") is not None:
+            return plan._replace(lanes=earlier.about["lanes"])
+        free = lanes.free_memory()
+        return plan if free is None else lanes.fitted(self.task, self.algorithm, self.root, free)
 
     def _begin(self) -> None:
         hub, clients, traffic = self.task.opening(
@@ -155,6 +168,7 @@ class Simulation:
                 "bytes_down": self.bytes_down,
                 "bytes_up": self.bytes_up,
                 "seconds": self.seconds,
+                "lanes": self.plan.lanes,
                 "larger_is_better": self._growing(),
                 "headline": directions.headline(self.task.metrics, fed.problem),
             },
@@ -182,7 +196,12 @@ class Simulation:
             )
             return jax.block_until_ready(outcome)
 
-        outcome = go(stop)
+        while True:
+            try:
+                outcome = go(stop)
+                break
+            except jax.errors.JaxRuntimeError as error:
+                self.plan = lanes.halved(self.plan, self.federation.fed.n, error)
         bad = int(outcome.diverged)
         if bad:
             outcome, stop = go(bad - 1), bad - 1

@@ -1,5 +1,7 @@
 """What runs on one problem over the same clients share: rows on devices, programs, metrics."""
 
+import dataclasses
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,12 +23,15 @@ from fedloom.population import Federation, assemble
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.saddle import SaddleProblem
 from fedloom.protocol import Algorithm
+from fedloom.pytrees import payload_bytes
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.given import check_fit
 from fedloom.rounds.mapping import Plan
+from fedloom.simulator import lanes as lanes_of
 from fedloom.types import Tree
 
+_ROOM_FOR_ROWS = 0.5  # of a device's free memory; models and gradients need the rest
 _SMALL_MODEL = 20_000  # below, a CPU computes all clients side by side; above, one after the other
 
 
@@ -45,16 +50,17 @@ class Task:
         optimum: Reference | Tree,
         devices: int | None,
         deterministic: bool,
+        lanes: int | None = None,
     ):
         check_fit(algorithm, problem)
         self.clients = clients
         labels = clients.y if isinstance(clients, Parties) else clients.train.y
         self.metrics = shown(problem, one_label=labels.ndim == 1) if metrics is None else metrics
-        federation = assemble(problem, clients, batch_size, precision)
-        self.plan = plan_for(federation, devices)
+        federation = _within_memory(assemble(problem, clients, batch_size, precision))
+        self.plan = plan_for(federation, devices, lanes)
         self.federation = put_on_devices(federation, self.plan)
-        small = federation.fed.layout.size < _SMALL_MODEL
-        how = {"small_steps": small, "deterministic": deterministic}
+        self.small = is_small(federation)
+        how = {"small_steps": self.small, "deterministic": deterministic}
         self.rounds = compiled(program.rounds, "plan", **how)
         self.opening = compiled(program.opening, "plan", **how)
         # Parties have a model only together, so its metrics are taken together.
@@ -108,7 +114,12 @@ class Task:
             )
 
 
-def plan_for(federation: Federation, devices: int | None) -> Plan:
+def is_small(federation: Federation) -> bool:
+    """Whether models are so small that clients are best computed side by side everywhere."""
+    return federation.fed.layout.size < _SMALL_MODEL
+
+
+def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> Plan:
     """How to map clients on this machine."""
     local = jax.local_devices()
     if devices is not None and not 1 <= devices <= len(local):
@@ -121,9 +132,26 @@ def plan_for(federation: Federation, devices: int | None) -> Plan:
     mesh = None
     if count > 1:
         mesh = jax.make_mesh((count,), ("clients",), (AxisType.Auto,), devices=local[:count])
-    on_cpu = jax.default_backend() == "cpu"
-    large = federation.fed.layout.size >= _SMALL_MODEL
-    return Plan(1 if on_cpu and large else None, mesh)
+    if lanes is None and jax.default_backend() == "cpu" and not is_small(federation):
+        lanes = 1
+    return Plan(lanes, mesh)
+
+
+def _within_memory(federation: Federation) -> Federation:
+    """The federation, with rows that stay on the host where a device has no room for them."""
+    free = lanes_of.free_memory()
+    if free is None or payload_bytes(federation.groups) <= _ROOM_FOR_ROWS * free:
+        return federation
+    print("the rows stay in the host's memory: they do not fit into the device's", file=sys.stderr)
+    groups = [
+        dataclasses.replace(
+            group,
+            train=group.train.streamed(),
+            test=None if group.test is None else group.test.streamed(),
+        )
+        for group in federation.groups
+    ]
+    return dataclasses.replace(federation, groups=tuple(groups))
 
 
 def put_on_devices(tree: Tree, plan: Plan) -> Tree:

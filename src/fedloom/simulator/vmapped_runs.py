@@ -34,6 +34,7 @@ def simulate_vmapped(
     metrics: Sequence[str] | None = None,
     precision: str = "float32",
     optimum: Reference | Tree = None,
+    lanes: int | None = None,
     deterministic: bool = True,
 ) -> list[Result]:
     """The results of runs given as pairs of a method and a seed; a diverged one ends early."""
@@ -48,6 +49,7 @@ def simulate_vmapped(
             optimum=optimum,
             devices=1,
             deterministic=deterministic,
+            lanes=lanes,
         )
         all_runs = [
             Simulation(task, algorithm, seed, rounds=rounds, eval_every=eval_every)
