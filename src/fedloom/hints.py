@@ -1,4 +1,4 @@
-"""What a message can add: the known names that come close, the extra to install."""
+"""Words of messages: known names that come close, the extra to install, what may be printed."""
 
 import difflib
 import importlib.util
@@ -26,3 +26,8 @@ def needs(module: str, extra: str) -> None:
         found = None
     if found is None:
         raise DataError(f"this needs {module}, which is not here. Install fedloom[{extra}].")
+
+
+def printable(text: str) -> str:
+    """Words of others with a space for each character that could drive a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)

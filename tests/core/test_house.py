@@ -11,8 +11,7 @@ from fedloom.protocol import Algorithm
 
 PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
-    "types errors version versions lazy files hints printable checksums draws pytrees parameters "
-    "layout rows",
+    "types errors version versions lazy files hints checksums draws pytrees parameters layout rows",
     "protocol replies oracles cohorts schedules optimisers local objective saddle_objective party "
     "operators",
     "models problems",

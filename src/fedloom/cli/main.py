@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from fedloom import version
 from fedloom.errors import DivergedError, FedloomError
-from fedloom.hints import closest
-from fedloom.printable import printable
+from fedloom.hints import closest, printable
 
 
 class Verb(NamedTuple):

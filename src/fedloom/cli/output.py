@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from fedloom.hints import printable
 from fedloom.pictures.labels import bytes_text as bytes_text
-from fedloom.printable import printable
 
 _WIDE = 160
 _LONG = 24  # letters of a value; longer ones, such as paths, may be broken

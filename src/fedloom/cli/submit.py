@@ -19,8 +19,8 @@ from fedloom.federation.people.records import last_run
 from fedloom.federation.people.session import connected
 from fedloom.federation.people.standing import standings
 from fedloom.federation.people.submission import follow
+from fedloom.hints import printable
 from fedloom.measuring.result import Result
-from fedloom.printable import printable
 from fedloom.simulator.progress import Bar, Lines, Progress
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedloom.algorithms.wrappers.base import innermost
+from fedloom.algorithms.wrappers.base import makes_own
 from fedloom.checksums import understood
 from fedloom.data.clients import Clients
 from fedloom.deploy import coefficients, hub_model, take, take_all
@@ -79,11 +79,6 @@ def of_the_hub(result: Result) -> list[dict[str, Any]]:
         return []
     hub = taken(result)
     return rows(hub, {}) if is_linear(hub) else []
-
-
-def makes_own(algorithm: Algorithm) -> bool:
-    """Whether clients use other models than the hub's."""
-    return type(innermost(algorithm)).deployed is not Algorithm.deployed
 
 
 def fitted_alone(problem: Problem, clients: Clients) -> dict[str, Deployed | None]:

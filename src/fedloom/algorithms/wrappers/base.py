@@ -100,3 +100,8 @@ def layers(algorithm: Algorithm) -> Iterator[Algorithm]:
 def innermost(algorithm: Algorithm) -> Algorithm:
     """The method inside all wrappers."""
     return list(layers(algorithm))[-1]
+
+
+def makes_own(algorithm: Algorithm) -> bool:
+    """Whether clients use other models than the hub's."""
+    return type(innermost(algorithm)).deployed is not Algorithm.deployed

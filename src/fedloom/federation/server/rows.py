@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.algorithms.wrappers.base import makes_own
 from fedloom.data.clients import Clients
 from fedloom.errors import FederationError, FedloomError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.hub import Hub
 from fedloom.exchange.secure.hub import SecureHub
-from fedloom.experiments.explaining import makes_own
 from fedloom.experiments.settings import Settings
 from fedloom.federation import summed_metrics
 from fedloom.federation.roster import Roster, roster_of

@@ -15,7 +15,7 @@ from fedloom import errors
 from fedloom.errors import FederationError
 from fedloom.exchange.hub import Hub, Letter, Lost
 from fedloom.federation.letters import letter_facts
-from fedloom.printable import printable
+from fedloom.hints import printable
 
 Facts = dict[str, Any]
 
