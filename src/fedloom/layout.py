@@ -10,6 +10,10 @@ import jax.numpy as jnp
 from fedloom.types import Array, Tree
 
 
+# Arrays that a penalty leaves alone: biases, and what batch norms keep of the rows that they saw.
+FREE = ("bias", "running_mean", "running_var")
+
+
 class Layout(NamedTuple):
     """The shapes of a model's arrays; algorithms see one vector, users see the arrays."""
 

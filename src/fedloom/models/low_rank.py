@@ -23,7 +23,7 @@ from fedloom.models.graph.graph import Graph
 from fedloom.models.graph.program import Ref
 from fedloom.parameters import Rule, at_least, instance_of, param, parametrised, positive, unwritten
 from fedloom.pytrees import pytree
-from fedloom.rows import Spec
+from fedloom.rows import Drawn, Spec
 from fedloom.types import Array, Held, Tree
 
 _A, _B = ".lora_a", ".lora_b"
@@ -97,6 +97,10 @@ class Lora(Model):
     def apply(self, arrays: Tree, x: Held) -> Array:
         """The outputs of the changed network."""
         return self.model.apply(self.merged(arrays), x)
+
+    def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
+        """The outputs of the changed network in training."""
+        return self.model.train_apply(self.merged(arrays), x, drawn)
 
     def merged(self, arrays: Tree) -> Tree:
         """The arrays of the network with the changes in them.

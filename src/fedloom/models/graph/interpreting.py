@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from fedloom.errors import DataError
-from fedloom.models.graph.operations import OPERATIONS
+from fedloom.models.graph.operations import OPERATIONS, TRAINED
+from fedloom.models.graph.operations.training import Step
 from fedloom.models.graph.program import Dtype, Node, Program, Ref
 from fedloom.types import Array, Held
 
@@ -22,6 +23,7 @@ def run(
     arrays: Mapping[str, Array],
     x: Held,
     watch: Callable[[Node, Any], None] | None = None,
+    step: Step | None = None,
 ) -> Array:
     """What the program returns for rows x, of the shape and in the order that it takes.
 
@@ -30,6 +32,7 @@ def run(
         arrays: Its arrays, by name. Floating-point numbers are of one type.
         x: The rows.
         watch: Called with each node and its value.
+        step: Of training, where x is one row of a batch.
     """
     values: dict[str, Any] = {program.input: x}
     values |= {node: arrays[name] for node, name in program.inputs}
@@ -46,7 +49,10 @@ def run(
         try:
             args = [value(given) for given in node.args]
             named = {name: value(given) for name, given in node.kwargs}
-            values[node.name] = OPERATIONS[node.operation](*args, **named)
+            if step is not None and node.operation in TRAINED:
+                values[node.name] = TRAINED[node.operation](step, *args, **named)
+            else:
+                values[node.name] = OPERATIONS[node.operation](*args, **named)
         except Exception as error:  # whatever an operation says of arguments that do not fit
             raise DataError(
                 f"node {node.name!r} of the graph: {node.operation} cannot be applied: {error}"
