@@ -9,9 +9,8 @@ import jax.numpy as jnp
 
 from fedloom.types import Array, Tree
 
-
-# Arrays that a penalty leaves alone: biases, and what batch norms keep of the rows that they saw.
-FREE = ("bias", "running_mean", "running_var")
+STATISTICS = ("running_mean", "running_var")  # what batch norms keep of the rows that they saw
+FREE = ("bias", *STATISTICS)  # arrays that a penalty leaves alone
 
 
 class Layout(NamedTuple):

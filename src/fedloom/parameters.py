@@ -101,9 +101,7 @@ def instance_of(kind: type) -> Rule:
     return Rule(lambda v: isinstance(v, kind), f"a {kind.__name__}", None)
 
 
-def param(
-    rule: Rule, doc: str, *, default: Any = dataclasses.MISSING, static: bool = False
-) -> Any:
+def param(rule: Rule, doc: str, *, default: Any = dataclasses.MISSING, static: bool = False) -> Any:
     """Declare a field of an algorithm, with the rule for its values and its meaning.
 
     Write `lr: float = param(positive, "step size of the local steps")`.

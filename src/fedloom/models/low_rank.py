@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.errors import ParameterError
-from fedloom.layout import last_name
+from fedloom.layout import STATISTICS, last_name
 from fedloom.models.base import Model
 from fedloom.models.graph.graph import Graph
 from fedloom.models.graph.program import Ref
@@ -147,6 +147,8 @@ class Lora(Model):
         ]
 
     def _is_whole(self, name: str) -> bool:
+        if name.rpartition(".")[2] in STATISTICS:  # they learn in every training
+            return True
         return self.whole is not None and re.search(self.whole, name) is not None
 
 

@@ -12,13 +12,14 @@ import numpy as np
 
 from fedloom.errors import DataError, ParameterError
 from fedloom.models.graph.graph import Graph, graph_of
-from fedloom.models.graph.interpreting import check
 from fedloom.models.graph.norms import batch_norms, settled, statistics
 from fedloom.models.graph.operations import OPERATIONS
 from fedloom.models.graph.program import FORMAT, LARGEST_NUMBER, canonical, parsed
+from fedloom.models.graph.trial import check
 
 # Where and how PyTorch would keep an array; here that is the run's choice.
 _NOT_OURS = ("device", "layout", "memory_format", "pin_memory", "non_blocking", "requires_grad")
+_NOBODYS = ("site-packages/torch/", "fedloom/models/graph/")  # code that no user wrote
 _MASK = "aten.bernoulli.p"
 _INSIDE = "module."  # of the wrapper around the module that is exported
 
@@ -237,7 +238,7 @@ def _place(node: Any) -> str:
     lines = [
         line.strip()
         for line in (node.meta.get("stack_trace") or "").splitlines()
-        if line.strip().startswith("File ") and "site-packages/torch/" not in line
+        if line.strip().startswith("File ") and not any(part in line for part in _NOBODYS)
     ]
     where = f" in {path}" if path else " in forward"
     return f"{where} ({lines[-1]})" if lines else where

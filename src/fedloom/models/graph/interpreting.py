@@ -1,10 +1,8 @@
-"""Run a program on arrays, and check beforehand what it would compute."""
+"""Run a program on arrays."""
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from fedloom.errors import DataError
@@ -13,9 +11,7 @@ from fedloom.models.graph.operations.training import Step
 from fedloom.models.graph.program import Dtype, Node, Program, Ref
 from fedloom.types import Array, Held
 
-LARGEST_ARRAY = 2**31  # numbers in what any node computes of two rows
-_ROWS = 2  # of a trial
-_TYPES: Mapping[str, Any] = {"float": jnp.float32, "int": jnp.int32, "bool": jnp.bool_}
+TYPES: Mapping[str, Any] = {"float": jnp.float32, "int": jnp.int32, "bool": jnp.bool_}
 
 
 def run(
@@ -36,7 +32,7 @@ def run(
     """
     values: dict[str, Any] = {program.input: x}
     values |= {node: arrays[name] for node, name in program.inputs}
-    types = {**_TYPES, "float": arrays[program.trained[0]].dtype}
+    types = {**TYPES, "float": arrays[program.trained[0]].dtype}
 
     def value(given: Any) -> Any:
         if isinstance(given, Ref):
@@ -61,56 +57,3 @@ def run(
             watch(node, values[node.name])
     output: Array = values[program.output]
     return output
-
-
-def check(program: Program, shapes: Mapping[str, Any]) -> tuple[int, ...]:
-    """Try a program with nothing but shapes; returns the shape of one row's output.
-
-    Args:
-        program: The program.
-        shapes: The arrays, or what is like them in shape and type.
-    """
-    missing = [name for name in program.arrays if name not in shapes]
-    unknown = [name for name in shapes if name not in program.arrays]
-    if missing or unknown:
-        raise DataError(
-            f"the arrays of a graph must be those that it names; missing: {missing or 'none'}, "
-            f"not named: {unknown or 'none'}."
-        )
-    for name, array in shapes.items():
-        kind = jnp.dtype(array.dtype).kind
-        if kind not in ("f", "i", "b") or (name in program.trained and kind != "f"):
-            raise DataError(f"the array {name!r} of a graph cannot be of type {array.dtype}.")
-        _bound(f"the array {name!r}", array.shape)
-
-    def watch(node: Node, value: Any) -> None:
-        for part in jax.tree.leaves(value):
-            _bound(f"node {node.name!r} ({node.operation})", jnp.shape(part))
-
-    def trial(arrays: Mapping[str, Array], x: Array) -> Array:
-        return run(program, arrays, x, watch)
-
-    typed = {
-        name: jax.ShapeDtypeStruct(array.shape, _TYPES[_kind(array.dtype)])
-        for name, array in shapes.items()
-    }
-    _bound("the rows", (_ROWS, *program.row))
-    x = jax.ShapeDtypeStruct((_ROWS, *program.row), _TYPES[program.dtype])
-    output = jax.eval_shape(trial, typed, x)
-    if not hasattr(output, "shape") or output.ndim < 1 or output.shape[0] != _ROWS:
-        raise DataError(
-            f"a graph must return one output for each row; for {_ROWS} rows it returns "
-            f"{getattr(output, 'shape', type(output).__name__)}."
-        )
-    return tuple(output.shape[1:])
-
-
-def _kind(dtype: Any) -> str:
-    return {"f": "float", "b": "bool"}.get(jnp.dtype(dtype).kind, "int")
-
-
-def _bound(what: str, shape: tuple[int, ...]) -> None:
-    if math.prod(shape) > LARGEST_ARRAY:
-        raise DataError(
-            f"{what} of the graph has shape {shape}; it must have at most {LARGEST_ARRAY} numbers."
-        )

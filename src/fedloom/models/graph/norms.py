@@ -2,8 +2,8 @@
 
     group     group norms take their place: of one row at a time, and without statistics
     frozen    they keep the statistics that they have, in training too
-    local     the statistics are arrays of the model, which learn from each batch (`batch_norms.py`);
-              a method may leave them, with scales and shifts, at each client
+    local     the statistics are arrays of the model and learn from each batch; a method may leave
+              them, with scales and shifts, at each client
 
 Li, Jiang, Zhang, Kamp, Dou. FedBN: Federated Learning on Non-IID Features via Local Batch
 Normalization. ICLR 2021.
@@ -13,6 +13,7 @@ import math
 from typing import Any
 
 from fedloom.errors import ParameterError
+from fedloom.layout import STATISTICS
 from fedloom.models.graph.program import NORMS
 
 _GROUP = 8  # channels that a norm takes together, at most, as in `fl.models.ResNet`
@@ -51,8 +52,7 @@ def batch_norms(module: Any) -> dict[str, Any]:
 
 def statistics(module: Any) -> set[str]:
     """The names of what a module's batch norms keep of the rows that they saw."""
-    kept = ("running_mean", "running_var")
-    return {f"{name}.{kind}".lstrip(".") for name in batch_norms(module) for kind in kept}
+    return {f"{name}.{kind}".lstrip(".") for name in batch_norms(module) for kind in STATISTICS}
 
 
 def _group_norm(old: Any) -> Any:

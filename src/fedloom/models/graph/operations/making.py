@@ -66,7 +66,7 @@ TABLE: Table = {
     **dict.fromkeys(("aten.zeros.default", "aten.empty.memory_format"), _zeros),
     "aten.ones.default": _ones,
     "aten.full_like.default": _full_like,
-    "aten.zeros_like.default": _zeros_like,
+    **dict.fromkeys(("aten.zeros_like.default", "aten.empty_like.default"), _zeros_like),
     "aten.ones_like.default": _ones_like,
     "aten.new_full.default": _new_full,
     # What is never filled otherwise is read by nobody, or is a mask to be drawn.
