@@ -52,11 +52,15 @@ class InTraining(Model):
 class Pair(Model):
     """A network of your own, from plain functions; `from_equinox` and `from_flax` take modules.
 
-    `create(key, spec)` returns the arrays, `call(arrays, x)` the outputs for rows `x`.
+    `create(key, spec)` returns the arrays, `call(arrays, x)` the outputs for rows `x`, and where it
+    is given `train(arrays, x, key)` those in training, with the key of the batch.
     """
 
     create: Callable[[Array, Spec], Tree] = param(anything, "function (key, spec) -> arrays")
     call: Callable[[Tree, Held], Array] = param(anything, "function (arrays, x) -> outputs")
+    train: Callable[[Tree, Held, Array], Array] | None = param(
+        anything, "function (arrays, x, key) -> outputs in training; none: as call", default=None
+    )
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh arrays."""
@@ -65,3 +69,9 @@ class Pair(Model):
     def apply(self, arrays: Tree, x: Held) -> Array:
         """The outputs."""
         return self.call(arrays, x)
+
+    def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
+        """The outputs in training."""
+        if self.train is None or drawn.key is None:
+            return self.call(arrays, x)
+        return self.train(arrays, x, drawn.key)
