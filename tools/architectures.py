@@ -175,9 +175,10 @@ def _normed() -> nn.Module:
 
 
 def _table() -> Case:
-    """For a table of three columns and two classes, with the first layer frozen."""
-    first = nn.Linear(3, 4).requires_grad_(False)
-    return Case(nn.Sequential(first, nn.Tanh(), nn.Linear(4, 2)), torch.randn(ROWS, 3))
+    """For a table of three columns and two classes: the first layer frozen, and dropout."""
+    first, last = nn.Linear(3, 4).requires_grad_(False), nn.Linear(4, 2)
+    middle = nn.Sequential(nn.Tanh(), nn.Dropout(0.2))
+    return Case(nn.Sequential(first, middle, last), torch.randn(ROWS, 3), None, True)
 
 
 def _digits(*, frozen: bool) -> Case:

@@ -3,7 +3,7 @@
 Together they pose   min_w  sum_i a_i f_i(w) + g(w),   f_i(w) = mean loss of client i + penalty(w).
 """
 
-import dataclasses
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -113,8 +113,9 @@ class Problem:
         network = getattr(self, "model", None)
         if not isinstance(network, Model) or type(network).train_apply is Model.train_apply:
             return self
-        assert dataclasses.is_dataclass(self)  # what has fields
-        return dataclasses.replace(self, model=InTraining(network, batch.drawn))
+        seen = copy.copy(self)  # not `replace`: its fields were checked, and are traced by now
+        object.__setattr__(seen, "model", InTraining(network, batch.drawn))
+        return seen
 
     def agree(self, clients: Any) -> "Problem":
         """The problem with what the clients settle before the first round, from counts alone."""
