@@ -33,9 +33,9 @@ def whole(result: Result, record: Record, out: Path) -> Result:
         folder.write_settings(record.text, record.settings)
     else:  # it came from Python
         write_json(out / "settings.json", record.settings, shared=True)
-    for table in networks(record.settings):
-        if (file := Path(table["file"])).is_file():
-            write_bytes(beside(table, out), file.read_bytes(), shared=True)
+    for network in networks(record.settings):
+        if (file := Path(network["file"])).is_file():
+            write_bytes(beside(network, out), file.read_bytes(), shared=True)
     result.about["settings"] = record.settings
     if table := of_the_hub(result):
         result.about[NOTED] = table
