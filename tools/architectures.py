@@ -20,11 +20,12 @@ sys.modules.setdefault("torchvision._meta_registrations", ModuleType("unused"))
 
 
 class Case(NamedTuple):
-    """A module, rows for it, and what becomes of its batch norms."""
+    """A module, rows for it, what becomes of its batch norms, and whether it has dropout here."""
 
     module: nn.Module
     x: torch.Tensor
     norm: str | None = None
+    dropout: bool = False
 
 
 class Convolutions(nn.Module):
@@ -79,6 +80,37 @@ class Recurrent(nn.Module):
         return self.head(seen[:, -1])
 
 
+class Dropouts(nn.Module):
+    """Dropout wherever PyTorch has it, and the rows on other axes than the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recurrent = nn.GRU(4, 6, 2, dropout=0.3)
+        self.block = nn.TransformerEncoderLayer(6, 2, 8, 0.2, batch_first=True)
+        self.channels = nn.Dropout1d(0.2)
+        self.looks = nn.MultiheadAttention(6, 2, dropout=0.1)
+        self.head = nn.Linear(6, 3)
+
+    def forward(self, x: Any) -> Any:  # noqa: D102
+        seen, _ = self.recurrent(x.transpose(0, 1))
+        seen = seen + self.looks(seen, seen, seen)[0]
+        x = self.channels(self.block(seen.transpose(0, 1)))
+        return self.head(F.dropout(x.mean(1), 0.4, self.training))
+
+
+class Rows(nn.Module):
+    """A transformer that reads an image row by row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look = nn.Linear(8, 8)
+        self.block = nn.TransformerEncoderLayer(8, 2, 8, 0.1, batch_first=True)
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x: Any) -> Any:  # noqa: D102
+        return self.head(self.block(self.look(x.squeeze(1))).mean(1))
+
+
 class Sink(nn.Module):
     """What other modules seldom use: reductions, indices, masks, powers."""
 
@@ -126,6 +158,16 @@ def _group_norms() -> Case:
     return Case(_normed(), torch.randn(ROWS, 3, 6, 6), "group")
 
 
+def _local_norms() -> Case:
+    layers = [nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)]
+    layers += [nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 10)]
+    return Case(nn.Sequential(*layers), torch.rand(4 * ROWS, 1, 8, 8), "local")
+
+
+def _dropout() -> Case:
+    return Case(nn.Sequential(nn.Linear(6, 40), nn.Dropout(0.25)), torch.randn(ROWS, 6), None, True)
+
+
 def _normed() -> nn.Module:
     norm = nn.BatchNorm2d(4)
     norm.running_mean.normal_(), norm.running_var.uniform_(0.5, 2)
@@ -133,9 +175,10 @@ def _normed() -> nn.Module:
 
 
 def _table() -> Case:
-    """For a table of three columns and two classes, with the first layer frozen."""
-    first = nn.Linear(3, 4).requires_grad_(False)
-    return Case(nn.Sequential(first, nn.Tanh(), nn.Linear(4, 2)), torch.randn(ROWS, 3))
+    """For a table of three columns and two classes: the first layer frozen, and dropout."""
+    first, last = nn.Linear(3, 4).requires_grad_(False), nn.Linear(4, 2)
+    middle = nn.Sequential(nn.Tanh(), nn.Dropout(0.2))
+    return Case(nn.Sequential(first, middle, last), torch.randn(ROWS, 3), None, True)
 
 
 def _digits(*, frozen: bool) -> Case:
@@ -195,6 +238,9 @@ SMALL: dict[str, Build] = {
     "unet": lambda: Case(UNet(), torch.randn(ROWS, 3, 8, 8)),
     "frozen_norms": _frozen_norms,
     "group_norms": _group_norms,
+    "local_norms": _local_norms,
+    "dropout": _dropout,
+    "dropouts": lambda: Case(Dropouts(), torch.randn(ROWS, 5, 4), None, True),
     "lstm": lambda: Case(Recurrent(nn.LSTM), _words()),
     "gru": lambda: Case(Recurrent(nn.GRU), _words()),
     "rnn": lambda: Case(Recurrent(nn.RNN), _words()),
@@ -202,6 +248,7 @@ SMALL: dict[str, Build] = {
     "table": _table,
     "digits": functools.partial(_digits, frozen=False),
     "digits_frozen": functools.partial(_digits, frozen=True),
+    "digits_transformer": lambda: Case(Rows(), torch.rand(ROWS, 1, 8, 8), None, True),
     "sink": lambda: Case(Sink(), torch.randn(ROWS, 8)),
 }
 HUGGING_FACE: dict[str, Build] = {
@@ -220,4 +267,6 @@ LARGE: dict[str, Build] = {
 def built(name: str) -> Case:
     """A case, the same every time."""
     torch.manual_seed(0)
-    return {**SMALL, **HUGGING_FACE, **LARGE}[name]()
+    case = {**SMALL, **HUGGING_FACE, **LARGE}[name]()
+    case.module.train(case.dropout)
+    return case

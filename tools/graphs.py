@@ -1,12 +1,14 @@
 """Small networks of PyTorch as files, with what PyTorch computes: `python -m tools.graphs`.
 
 Writes tests/graphs/NAME.safetensors, the network, and NAME-expected.safetensors: rows `x`, the
-outputs, weights of the outputs, and the gradient of the weighted sum for each trained array. The
-tests compare with them where there is no PyTorch.
+outputs, weights of the outputs, and the gradient of the weighted sum for each trained array. Of
+batch norms that are trained there are also `labels`, and what PyTorch's steps make of the arrays.
+The tests compare with them where there is no PyTorch.
 """
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -17,6 +19,7 @@ from tools.architectures import HUGGING_FACE, SMALL, Case, built
 
 FOLDER = Path(__file__).parents[1] / "tests" / "graphs"
 Expected = dict[str, np.ndarray]
+LR, STEPS = 0.1, 5  # of training; the momentum of PyTorch's batch norms is 0.1 as well
 
 
 def expected(case: Case) -> Expected:
@@ -35,7 +38,23 @@ def expected(case: Case) -> Expected:
         for name, parameter in module.named_parameters()
         if parameter.grad is not None
     }
+    if case.norm == "local":
+        labels = torch.arange(len(case.x)) % outputs.shape[1]
+        found |= {"labels": labels} | _trained(module, case.x, labels)
     return {name: np.array(tensor.numpy(), order="C") for name, tensor in found.items()}
+
+
+def _trained(module: Any, x: Any, labels: Any) -> dict[str, Any]:
+    """What steps of gradient descent leave, with batch norms that learn."""
+    import torch
+
+    optimiser = torch.optim.SGD(module.train().parameters(), LR)
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(module(x), labels).backward()
+        optimiser.step()
+    state = {n: a for n, a in module.state_dict().items() if a.is_floating_point()}
+    return {f"trained:{name}": tensor for name, tensor in state.items()}
 
 
 def main(names: list[str]) -> None:

@@ -23,10 +23,12 @@ from tools.graphs import expected
 FOLDER = Path(__file__).parents[1] / "docs" / "verification"
 TITLES = {
     "mlp": "dense layers with dropout (off)",
+    "dropouts": "nn.GRU, attention and nn.Dropout1d with dropout (in evaluation)",
     "convolutions": "CNN: strides, dilation, groups, depthwise, poolings, group norm",
     "unet": "U-Net: transposed convolution, nearest and bilinear resizing",
     "frozen_norms": 'CNN with batch norm, `norm="frozen"`',
     "group_norms": 'CNN with batch norm, `norm="group"`',
+    "local_norms": 'CNN with batch norm, `norm="local"` (in evaluation)',
     "lstm": "nn.LSTM, two layers, both directions",
     "gru": "nn.GRU, two layers, both directions",
     "rnn": "nn.RNN, two layers, both directions",
@@ -58,7 +60,7 @@ def measured(name: str) -> dict[str, Any]:
         return jax.grad(weighted, has_aux=True)(arrays)
 
     slopes, outputs = both(arrays, graph)
-    pairs = {key: known[f"gradient:{key}"] for key in slopes}
+    pairs = {key: known[f"gradient:{key}"] for key in slopes if f"gradient:{key}" in known}
     largest = max(np.abs(value).max() for value in pairs.values())
     stacked = jax.tree.map(lambda a: jnp.stack([a, 0.9 * a]), arrays)
     side_by_side = jax.vmap(both, (0, None))(stacked, graph)[1]

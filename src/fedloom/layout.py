@@ -9,6 +9,9 @@ import jax.numpy as jnp
 
 from fedloom.types import Array, Tree
 
+STATISTICS = ("running_mean", "running_var")  # what batch norms keep of the rows that they saw
+FREE = ("bias", *STATISTICS)  # arrays that a penalty leaves alone
+
 
 class Layout(NamedTuple):
     """The shapes of a model's arrays; algorithms see one vector, users see the arrays."""

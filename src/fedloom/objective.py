@@ -54,7 +54,7 @@ class Oracle:
     def _batch(self, key: Array) -> Batch:
         size = self.batch_size
         batch = self._everything if size is None else self.held.draw(key, size)
-        return self.problem.augmented(batch, key)
+        return self.problem.augmented(batch, key)._replace(key=key)
 
 
 class Objective(Oracle):
@@ -92,7 +92,8 @@ class Objective(Oracle):
         return self._grad(w, self._everything)
 
     def _value(self, model: Tree, batch: Batch) -> Array:
-        return batch.mean(self.problem.losses(model, batch.rows)) + self.problem.penalty(model)
+        losses = self.problem.in_training(batch).losses(model, batch.rows)
+        return batch.mean(losses) + self.problem.penalty(model)
 
     def _grad(self, w: Array, batch: Batch) -> Array:
         # Differentiating by the arrays and joining the result once is cheaper than differentiating

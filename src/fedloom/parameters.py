@@ -101,7 +101,7 @@ def instance_of(kind: type) -> Rule:
     return Rule(lambda v: isinstance(v, kind), f"a {kind.__name__}", None)
 
 
-def param(rule: Rule, doc: str, *, default: Any = dataclasses.MISSING) -> Any:
+def param(rule: Rule, doc: str, *, default: Any = dataclasses.MISSING, static: bool = False) -> Any:
     """Declare a field of an algorithm, with the rule for its values and its meaning.
 
     Write `lr: float = param(positive, "step size of the local steps")`.
@@ -110,8 +110,9 @@ def param(rule: Rule, doc: str, *, default: Any = dataclasses.MISSING) -> Any:
         rule: Which values are allowed.
         doc: What the parameter means, for `fedloom explain` and the pages of the methods.
         default: The value where none is given; without it a value must be given.
+        static: Whether a number is never traced, because what is compiled depends on it.
     """
-    metadata = {"rule": rule, "doc": doc}
+    metadata = {"rule": rule, "doc": doc, "static": static}
     if default is dataclasses.MISSING:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -267,8 +268,13 @@ def parametrised(cls: type[T]) -> type[T]:
     made.__init__ = init
     made.__setattr__ = made.__delattr__ = _refuse_change
     hints = typing.get_type_hints(made)
-    names = [field.name for field in dataclasses.fields(made)]
-    made.__leaves__ = frozenset(name for name in names if _is_leaf(hints[name]))
+    fields = dataclasses.fields(made)
+    names = [field.name for field in fields]
+    made.__leaves__ = frozenset(
+        field.name
+        for field in fields
+        if _is_leaf(hints[field.name]) and not field.metadata.get("static", False)
+    )
     made.__parametrised__ = True
     register(made, [name for name in names if name in made.__leaves__])
     return made

@@ -41,11 +41,24 @@ class Spec(NamedTuple):
     dtype: str
 
 
+class Drawn(NamedTuple):
+    """What a network may know of a batch beside its rows, while it is trained on them."""
+
+    key: Array | None  # by which the rows were drawn; None: nothing is drawn, as over all rows
+    counts: Array | None  # (b,) False marks padding; None: every row counts
+
+
 class Batch(NamedTuple):
     """Some rows of one client, and which of them count."""
 
     rows: Rows
     counts: Array | None  # (b,) False marks padding; None: every row counts
+    key: Array | None = None  # by which they were drawn
+
+    @property
+    def drawn(self) -> Drawn:
+        """How the rows came about."""
+        return Drawn(self.key, self.counts)
 
     def mean(self, values: Array) -> Array:
         """The mean over the rows that count."""

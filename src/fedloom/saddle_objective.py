@@ -55,7 +55,7 @@ class SaddleObjective(Oracle):
         return self.layout.dual
 
     def _value(self, x: Tree, y: Tree, batch: Batch) -> Array:
-        losses = self.problem.saddle_losses(x, y, batch.rows)
+        losses = self.problem.in_training(batch).saddle_losses(x, y, batch.rows)
         return batch.mean(losses) + self.problem.penalty(x)
 
     def _grads(self, x: Array, y: Array, batch: Batch) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ No PyTorch is needed: the networks are files that `python -m tools.graphs` wrote
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from safetensors.numpy import load_file
 import fedloom as fl
 from fedloom.cli.main import main
 from fedloom.exchange.in_process import InProcess
+from fedloom.federation.people.bringing import whole
 
 GRAPHS = Path(__file__).parents[1] / "graphs"
 SETTINGS = """
@@ -80,6 +82,22 @@ def test_a_packed_model_predicts_without_the_file(folder, tmp_path):
     state = load_file(folder / "run" / "exported-torch.safetensors")
     assert set(state) == {"0.weight", "0.bias", "4.weight", "4.bias"}
     assert np.array_equal(state["0.weight"], network.held.frozen["0.weight"])
+
+
+def test_a_fetched_folder_holds_the_network(folder, tmp_path):
+    """It is used where the file of the settings is not, and only if it is the same."""
+    out, network = tmp_path / "fetched", folder / "net.safetensors"
+    result = fl.load(folder / "run")
+    result.save(out)
+    whole(result, SimpleNamespace(settings=result.about["settings"], text=""), out)
+    (kept,) = out.glob("network-*.safetensors")
+    away = network.rename(tmp_path / "away.safetensors")
+    try:
+        assert main(["export", str(out), "--to", "safetensors"]) == 0
+        shutil.copy(GRAPHS / "digits.safetensors", kept)
+        assert main(["export", str(out), "--to", "torch"]) == 2
+    finally:
+        away.rename(network)
 
 
 def test_onnx_is_left_to_pytorch(folder, capsys):

@@ -40,8 +40,28 @@ def before(program, *nodes, output=None):
         program["output"] = output
 
 
+def norm_without_statistics(program):
+    norm = "aten._native_batch_norm_legit_no_training.default"
+    before(program, node("n", norm, X, None, None, None, None, 0.1, 1e-5),
+           node("o", "operator.getitem", {"node": "n"}, 0), output="o")  # fmt: skip
+    program["norm"] = "local"
+
+
 X = {"node": "x"}
 FORGERIES = {
+    "share": (
+        lambda p: before(p, node("n", "aten.native_dropout.default", X, "half", True)),
+        "the share that a dropout drops must be from 0 to 1; got 'half'",
+    ),
+    "chance": (
+        lambda p: before(p, node("n", "aten.bernoulli.p", X, 7)),
+        "a chance must be from 0 to 1; got 7",
+    ),
+    "step": (
+        lambda p: before(p, node("n", "aten.dropout.default", X, 0.5, True, step=1)),
+        "is given other arguments",
+    ),
+    "norm": (norm_without_statistics, "node 'n' of the graph.*cannot be applied"),
     "operation": (
         lambda p: before(p, node("n", "os.system", "id")),
         r"node 'n': 'os.system' is not an operation that fedloom knows",

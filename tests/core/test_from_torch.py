@@ -1,13 +1,17 @@
 """PyTorch modules into graphs and back, where PyTorch is installed."""
 
+import copy
+
 import jax
 import numpy as np
 import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
+from fedloom.draws import key
 from fedloom.models.graph.from_torch import torch_here
-from fedloom.rows import Spec
+from fedloom.models.graph.in_training import draws
+from fedloom.rows import Drawn, Spec
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 nn = torch.nn
@@ -35,7 +39,7 @@ class Network(nn.Module):
 @pytest.fixture(scope="module")
 def module():
     torch.manual_seed(0)
-    return Network()
+    return Network().eval()  # without dropout
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +60,24 @@ def test_tied_weights_are_one_array_and_the_module_is_left_as_it_was(module, gra
     assert set(graph.init(jax.random.key(0), SPEC)) == {
         *("conv.weight", "conv.bias", "head.weight", "head.bias", "other.bias"),
     }
-    assert module.training and module.drop.p == 0.5
+    assert not module.training and module.drop.p == 0.5 and not draws(graph.held.program)
+
+
+def test_dropout_is_kept_of_a_module_in_training_mode(module, graph):
+    own = copy.deepcopy(module).train()
+    network = fl.models.from_torch(own, torch.zeros(1, 1, 8, 8))
+    assert own.training and draws(network.held.program)
+    arrays, x = network.init(jax.random.key(0), SPEC), np.random.rand(4, 8, 8, 1).astype("float32")
+    np.testing.assert_array_equal(network.apply(arrays, x), graph.apply(arrays, x))
+    trained = network.train_apply(arrays, x, Drawn(key(0), None))
+    assert not np.allclose(trained, graph.apply(arrays, x), atol=1e-3)
+
+
+def test_other_chances_are_named_with_their_place():
+    module = nn.Sequential(nn.Linear(4, 4), nn.AlphaDropout(0.2))
+    with pytest.raises(fl.FedloomError, match=r"the operation aten\.bernoulli\.p in 1\..*eval\(\)"):
+        fl.models.from_torch(module, torch.zeros(1, 4))
+    assert fl.models.from_torch(module.eval(), torch.zeros(1, 4)).row == (4,)
 
 
 def test_fedavg_is_that_of_a_loop_in_pytorch(module, graph, clients, tmp_path):
@@ -140,9 +161,32 @@ def test_an_unknown_operation_is_named_with_its_place_in_the_module():
 
 def test_batch_norms_need_a_choice():
     module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
-    with pytest.raises(fl.FedloomError, match=r"has batch norms .1.*norm='group'"):
+    choices = r"has batch norms .1.*norm='group'.*norm='frozen'.*norm='local'"
+    with pytest.raises(fl.FedloomError, match=choices):
         fl.models.from_torch(module, torch.zeros(1, 4))
     assert isinstance(module[1], nn.BatchNorm1d)
+    with pytest.raises(fl.FedloomError, match="norm must be 'group', 'frozen', 'local' or none"):
+        fl.models.from_torch(module, torch.zeros(1, 4), norm="batch")
+
+
+def test_trained_statistics_come_back_into_the_buffers():
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    network = fl.models.from_torch(module, torch.zeros(1, 4), norm="local")
+    assert set(network.norm_arrays) == {
+        *("1.weight", "1.bias", "1.running_mean", "1.running_var"),
+    }
+    clients = fl.data.partition(fl.data.load("iris"), "iid", clients=2)
+    result = fl.simulate(
+        fl.algorithms.FedAvg(lr=0.1, local_steps=2),
+        fl.problems.Supervised(network), clients, rounds=2, batch_size=8,
+    )  # fmt: skip
+    result.to_torch(module, norm="local")
+    assert module[1].running_mean.abs().max() > 0.01  # they began at 0
+    x = torch.tensor(clients.train.x[:9], dtype=torch.float32)
+    with torch.no_grad():
+        scores = network.apply(result.model, x.numpy())
+        np.testing.assert_allclose(module.eval()(x), scores, atol=1e-5)
 
 
 def test_a_module_that_cannot_be_one_is_refused():

@@ -23,7 +23,7 @@ def graph(name):
 def known(name):
     found = load_file(FOLDER / f"{name}-expected.safetensors")
     x = found["x"].astype(np.int32) if found["x"].dtype.kind == "i" else found["x"]
-    gradients = {key.removeprefix("gradient:"): value for key, value in found.items() if ":" in key}
+    gradients = {k.removeprefix("gradient:"): v for k, v in found.items() if k.startswith("grad")}
     return x, found["outputs"], found["weights"], gradients
 
 
@@ -50,7 +50,7 @@ def test_outputs_and_gradients_are_those_of_pytorch_one_by_one_and_side_by_side(
     of_both = jax.jit(jax.vmap(both, (None, 0, None, None)))
     slopes, values = of_both(network, stacked, x, weights)
     np.testing.assert_allclose(values[0], outputs, rtol=0, atol=3e-6 * np.abs(outputs).max())
-    assert slopes.keys() == gradients.keys()
+    assert {name for name in slopes if "running_" not in name} == gradients.keys()
     largest = max(np.abs(gradient).max() for gradient in gradients.values())
     for key, gradient in gradients.items():
         np.testing.assert_allclose(slopes[key][0], gradient, rtol=0, atol=3e-6 * largest)

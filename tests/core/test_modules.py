@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import fedloom as fl
+from fedloom import draws
 from fedloom.errors import DataError, ParameterError
-from fedloom.rows import Spec
+from fedloom.rows import Drawn, Spec
 
 SPEC = Spec((3,), 2, "float32")
 RNG = np.random.default_rng(0)
@@ -73,14 +74,45 @@ def test_what_an_equinox_module_must_not_have():
     dense = eqx.nn.Linear(3, 2, key=key)
     with pytest.raises(ParameterError, match=r"must be an equinox.Module.*tuple"):
         fl.models.from_equinox((dense, None))
-    dropout = eqx.nn.Sequential([dense, eqx.nn.Dropout(0.5)])
-    with pytest.raises(ParameterError, match=r"p = 0.5.*inference_mode\(module\)"):
-        fl.models.from_equinox(dropout)
-    off = fl.models.from_equinox(eqx.nn.inference_mode(dropout))
-    assert off.apply(off.init(key, SPEC), X).shape == (24, 2)
+
+    class Keyless(eqx.Module):
+        inner: eqx.nn.Dropout
+
+        def __call__(self, x):
+            return self.inner(x)
+
+    with pytest.raises(ParameterError, match=r"must take key=.*inference_mode\(module\)"):
+        fl.models.from_equinox(Keyless(eqx.nn.Dropout(0.5)))
     norm, _ = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="batch", mode="ema")
     with pytest.raises(ParameterError, match=r"keep no state.*GroupNorm"):
         fl.models.from_equinox(eqx.nn.Sequential([norm, dense]))
+
+
+def drops(model):
+    """Dropout is on in training and nowhere else, and a row's own."""
+    start = model.init(jax.random.key(0), SPEC)
+    said = model.apply(start, X)
+    key = draws.key(1)
+    trained = model.train_apply(start, X, Drawn(key, None))
+    few = model.train_apply(start, X[:5], Drawn(key, np.ones(5, bool)))
+    np.testing.assert_allclose(trained[:5], few, rtol=1e-5)
+    np.testing.assert_array_equal(model.train_apply(start, X, Drawn(None, None)), said)
+    assert not np.allclose(trained, said, atol=1e-3)
+    keys = jax.random.split(key, 2000)
+    many = jax.vmap(lambda key: model.train_apply(start, X[:2], Drawn(key, None)))(keys)
+    np.testing.assert_allclose(many.mean(0), said[:2], atol=0.1)  # linear in what is dropped
+
+
+def test_dropout_of_equinox_draws_by_the_batch_in_training():
+    eqx = library("equinox")
+    key = jax.random.key(0)
+    layers = [eqx.nn.Linear(3, 8, key=key), eqx.nn.Dropout(0.5), eqx.nn.Linear(8, 2, key=key)]
+    module = eqx.nn.Sequential(layers)
+    drops(fl.models.from_equinox(module))
+    off = fl.models.from_equinox(eqx.nn.inference_mode(module))
+    start = off.init(key, SPEC)
+    drawn = Drawn(draws.key(1), None)
+    np.testing.assert_array_equal(off.train_apply(start, X, drawn), off.apply(start, X))
 
 
 def test_an_equinox_module_of_another_shape_is_refused_with_both():
@@ -146,9 +178,10 @@ def test_what_a_linen_module_must_not_have():
     with pytest.raises(ParameterError, match=r"keeps batch_stats as well.*linen.GroupNorm"):
         fl.models.from_flax(mlp(flax, batch_norm=True), X[:1])
     dropout = mlp(flax, dropout=True)
-    with pytest.raises(ParameterError, match=r"draw no random numbers; Net does.*train=False"):
+    with pytest.raises(ParameterError, match=r"no random numbers in evaluation; Net does.*train="):
         fl.models.from_flax(dropout, X[:1])
     off = fl.models.from_flax(dropout, X[:1], train=False)
+    drops(fl.models.from_flax(dropout, X[:1], in_training={"train": True}, train=False))
     assert off.apply(off.init(jax.random.key(0), SPEC), X).shape == (24, 2)
     with pytest.raises(ParameterError, match=r"flax.linen.Module or a flax.nnx.Module; got dict"):
         fl.models.from_flax({}, X[:1])
@@ -199,6 +232,8 @@ def test_what_an_nnx_module_must_not_have():
     module = nnx_net(nnx, dropout=True)
     with pytest.raises(ParameterError, match=r"draw no random numbers.*module.eval\(\)"):
         fl.models.from_flax(module, X[:1])
+    with pytest.raises(ParameterError, match="in_training is for modules of flax"):
+        fl.models.from_flax(module, X[:1], in_training={})
     module.eval()
     off = fl.models.from_flax(module, X[:1])
     start = off.init(jax.random.key(0), SPEC)

@@ -25,7 +25,7 @@ def test_sites_train_it_and_end_where_the_simulator_ends(chosen, tmp_path):
     result = conductor.run()
     simulated = fl.simulate(chosen.algorithm, chosen.problem, clients(), **chosen.run.options())
     assert set(result.model) == {"2.weight", "2.bias"}  # what is frozen is not in a round
-    same_to_rounding(result.model, simulated.model)
+    same_to_rounding(result.model, simulated.model)  # with the same dropout
     assert result.final["bytes_up"] == simulated.final["bytes_up"]
 
 

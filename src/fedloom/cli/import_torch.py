@@ -10,6 +10,8 @@ from fedloom.experiments.addresses import address, name_files_absolutely, thing_
 from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.files import free
 from fedloom.models.graph.from_torch import from_torch, torch_here
+from fedloom.models.graph.in_training import draws
+from fedloom.models.graph.program import NORMS
 
 _SHAPE = re.compile(r"\d+(,\d+)*")
 _PLACE = Location("the command line", "", ("MODULE",), whatever_is_named)
@@ -35,8 +37,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--norm",
-        choices=("group", "frozen"),
-        help="what becomes of batch norms: group norms, or the statistics that they have",
+        choices=NORMS,
+        help="what becomes of batch norms: group norms, the statistics that they have, or "
+        "statistics that are trained, and may stay at each client",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the network")
     parser.set_defaults(handle=_handle)
@@ -60,7 +63,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     )
     print(
         f"{arguments.out}: {len(held.program.nodes)} operations; {trained} numbers are trained, "
-        f"{frozen} are frozen"
+        f"{frozen} are frozen{'; training has dropout' if draws(held.program) else ''}"
     )
     print(f'model = {{ kind = "graph", file = "{arguments.out}" }}')
     return 0

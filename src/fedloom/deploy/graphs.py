@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from fedloom.models.graph.graph import Graph, graph_of
-from fedloom.models.graph.interpreting import check
 from fedloom.models.graph.program import parsed
+from fedloom.models.graph.trial import check
 
 KIND = "graph"
 _FROZEN = "frozen/"  # before the names of arrays that are not trained

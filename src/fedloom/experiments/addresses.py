@@ -137,6 +137,11 @@ def networks(tables: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def beside(table: dict[str, Any], folder: Path) -> Path:
+    """Where a run's folder keeps a network, for whoever has no other file of it."""
+    return folder / f"network-{str(table.get('sha256'))[:16]}.safetensors"
+
+
 def digests(tables: dict[str, Any]) -> dict[str, str | None]:
     """The files that tables name, with their SHA-256."""
     files = [file for slot in slots(tables) if (file := file_of(slot.name)) is not None]

@@ -1,5 +1,6 @@
 """Models on their own, from the folders that runs leave."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from fedloom.deploy import hub_model, take
 from fedloom.deploy.deployed import Deployed
 from fedloom.errors import DataError, FedloomError
 from fedloom.experiments import building, settings
-from fedloom.experiments.addresses import digest_of, file_of
+from fedloom.experiments.addresses import beside, digest_of, file_of, networks
 from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.settings import CODE, Settings
 from fedloom.hints import closest
@@ -144,4 +145,9 @@ def _tables(result: Result, where: str) -> dict[str, Any]:
             f"{where} does not say which problem was solved: it has no settings. "
             f"In Python, pass problem=..."
         )
+    tables = copy.deepcopy(tables)
+    for table in networks(tables):
+        kept = beside(table, Path(where))
+        if not Path(table["file"]).is_file() and kept.is_file():
+            table["file"] = str(kept)  # which the SHA-256 in the settings must fit
     return tables

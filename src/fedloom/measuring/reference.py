@@ -22,6 +22,7 @@ import numpy as np
 
 from fedloom.data.parties import Holders
 from fedloom.errors import FedloomError
+from fedloom.layout import FREE
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.parameters import check, one_of
 from fedloom.population import Federation, LabelParty, assemble
@@ -109,7 +110,7 @@ def _flat_direction(federation: Federation, w: Array, dual: str) -> np.ndarray |
     """
     fed = federation.fed
     bends = np.repeat(
-        [bool(fed.problem.l2 > 0) and name != "bias" for name in fed.layout.names],
+        [bool(fed.problem.l2 > 0) and name not in FREE for name in fed.layout.names],
         [math.prod(shape) for shape in fed.layout.shapes],
     )
     free = np.flatnonzero(~bends)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from fedloom.parameters import anything, param, parametrised
-from fedloom.rows import Spec
+from fedloom.rows import Drawn, Spec
 from fedloom.types import Array, Held, Tree
 
 
@@ -21,16 +21,46 @@ class Model:
         """The outputs for rows x: one number for each class, or fitted values."""
         raise NotImplementedError
 
+    def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
+        """The outputs while the network is trained: with dropout, where it has some.
+
+        A row's draws must come from the key and the row's place in the batch alone
+        (`fedloom.models.dropout`), because a batch is padded on one engine and not on the other.
+
+        Args:
+            arrays: As `init` returns them.
+            x: The rows of a batch.
+            drawn: The key by which they were drawn, or None, which draws nothing; and which of
+                them count.
+        """
+        return self.apply(arrays, x)
+
+
+class InTraining(Model):
+    """A network on one batch that it is trained on."""
+
+    def __init__(self, network: Model, drawn: Drawn) -> None:
+        self.network = network
+        self.drawn = drawn
+
+    def apply(self, arrays: Tree, x: Held) -> Array:
+        """The outputs in training."""
+        return self.network.train_apply(arrays, x, self.drawn)
+
 
 @parametrised
 class Pair(Model):
     """A network of your own, from plain functions; `from_equinox` and `from_flax` take modules.
 
-    `create(key, spec)` returns the arrays, `call(arrays, x)` the outputs for rows `x`.
+    `create(key, spec)` returns the arrays, `call(arrays, x)` the outputs for rows `x`, and where it
+    is given `train(arrays, x, key)` those in training, with the key of the batch.
     """
 
     create: Callable[[Array, Spec], Tree] = param(anything, "function (key, spec) -> arrays")
     call: Callable[[Tree, Held], Array] = param(anything, "function (arrays, x) -> outputs")
+    train: Callable[[Tree, Held, Array], Array] | None = param(
+        anything, "function (arrays, x, key) -> outputs in training; none: as call", default=None
+    )
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh arrays."""
@@ -39,3 +69,9 @@ class Pair(Model):
     def apply(self, arrays: Tree, x: Held) -> Array:
         """The outputs."""
         return self.call(arrays, x)
+
+    def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
+        """The outputs in training."""
+        if self.train is None or drawn.key is None:
+            return self.call(arrays, x)
+        return self.train(arrays, x, drawn.key)

@@ -17,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.errors import ParameterError
-from fedloom.layout import last_name
+from fedloom.layout import STATISTICS, last_name
 from fedloom.models.base import Model
 from fedloom.models.graph.graph import Graph
 from fedloom.models.graph.program import Ref
 from fedloom.parameters import Rule, at_least, instance_of, param, parametrised, positive, unwritten
 from fedloom.pytrees import pytree
-from fedloom.rows import Spec
+from fedloom.rows import Drawn, Spec
 from fedloom.types import Array, Held, Tree
 
 _A, _B = ".lora_a", ".lora_b"
@@ -98,6 +98,10 @@ class Lora(Model):
         """The outputs of the changed network."""
         return self.model.apply(self.merged(arrays), x)
 
+    def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
+        """The outputs of the changed network in training."""
+        return self.model.train_apply(self.merged(arrays), x, drawn)
+
     def merged(self, arrays: Tree) -> Tree:
         """The arrays of the network with the changes in them.
 
@@ -143,6 +147,8 @@ class Lora(Model):
         ]
 
     def _is_whole(self, name: str) -> bool:
+        if name.rpartition(".")[2] in STATISTICS:  # they learn in every training
+            return True
         return self.whole is not None and re.search(self.whole, name) is not None
 
 

@@ -1,10 +1,13 @@
 """Modules of Equinox and Flax as networks; neither library is needed but for its own modules.
 
-A model here is a function of its arrays and of the rows, and nothing else: what a module keeps
-between calls (batch norm's statistics) or draws (dropout) has no place in it, and is refused.
+A model here is a function of its arrays and of the rows: what a module keeps between calls (batch
+norm's statistics) has no place in it, and is refused. Dropout draws by the key of the batch, row by
+row, and is off in evaluation.
 """
 
 import importlib
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -13,6 +16,7 @@ import numpy as np
 
 from fedloom.errors import DataError, ParameterError
 from fedloom.models.base import Model, Pair
+from fedloom.models.dropout import row_keys
 from fedloom.rows import Spec
 from fedloom.types import Array, Held, Tree
 
@@ -26,7 +30,8 @@ def from_equinox(module: Any) -> Model:
     """An Equinox module as a network: it is called with one row, and mapped over the rows.
 
     Its arrays of floating-point numbers are trained, and every run starts from them as they are;
-    all else in it stays. `equinox.combine(result.model, module)` is the trained module.
+    all else in it stays. `equinox.combine(result.model, module)` is the trained module. A module
+    with dropout is called with `key=` as well, in training; in evaluation it is in inference mode.
 
     Args:
         module: Takes a row and returns one number for each class, or fitted values. Images have
@@ -41,9 +46,14 @@ def from_equinox(module: Any) -> Model:
         )
     _refuse_equinox(eqx, module)
     trained, rest = eqx.partition(module, eqx.is_inexact_array)
+    _, at_rest = eqx.partition(eqx.nn.inference_mode(module), eqx.is_inexact_array)
 
     def call(arrays: Tree, x: Held) -> Array:
-        return jax.vmap(eqx.combine(arrays, rest))(x)
+        return jax.vmap(eqx.combine(arrays, at_rest))(x)
+
+    def train(arrays: Tree, x: Held, key: Array) -> Array:
+        own = eqx.combine(arrays, rest)
+        return jax.vmap(lambda row, key: own(row, key=key))(x, row_keys(key, len(x)))
 
     def create(key: Array, spec: Spec) -> Tree:
         start = _as(trained, spec.dtype)
@@ -51,23 +61,27 @@ def from_equinox(module: Any) -> Model:
         _check_outputs("from_equinox", _first_outputs(call, start, rows), spec)
         return start
 
-    return Pair(create, call)
+    drops = any(
+        isinstance(part, eqx.nn.Dropout) and not part.inference and part.p > 0
+        for part in jax.tree.leaves(module, is_leaf=lambda node: isinstance(node, eqx.nn.Dropout))
+    )
+    if drops and "key" not in inspect.signature(module).parameters:
+        raise ParameterError(
+            f"from_equinox: {type(module).__name__} has dropout, and its call must take key=, as "
+            f"those of Equinox's own modules do. Or switch it off: "
+            f"from_equinox(equinox.nn.inference_mode(module))."
+        )
+    return Pair(create, call, train if drops else None)
 
 
 def _refuse_equinox(eqx: Any, module: Any) -> None:
-    kinds = (eqx.nn.StateIndex, eqx.nn.Dropout)
-    for part in jax.tree.leaves(module, is_leaf=lambda node: isinstance(node, kinds)):
-        if isinstance(part, eqx.nn.StateIndex):
+    kind = eqx.nn.StateIndex
+    for part in jax.tree.leaves(module, is_leaf=lambda node: isinstance(node, kind)):
+        if isinstance(part, kind):
             raise ParameterError(
                 f"from_equinox: module must keep no state between calls; {type(module).__name__} "
                 f"has a layer that does, such as BatchNorm. "
                 f"{_NO_STATISTICS.format(instead='equinox.nn.GroupNorm, equinox.nn.LayerNorm')}"
-            )
-        if isinstance(part, eqx.nn.Dropout) and not part.inference and part.p > 0:
-            raise ParameterError(
-                f"from_equinox: module must draw no random numbers; {type(module).__name__} has "
-                f"dropout with p = {part.p:g}. Switch it off: "
-                f"from_equinox(equinox.nn.inference_mode(module))."
             )
 
 
@@ -86,7 +100,9 @@ def _first_outputs(call: Any, arrays: Tree, rows: list[jax.ShapeDtypeStruct]) ->
     ) from errors[0]
 
 
-def from_flax(module: Any, example: Any, **arguments: Any) -> Model:
+def from_flax(
+    module: Any, example: Any, *, in_training: Mapping[str, Any] | None = None, **arguments: Any
+) -> Model:
     """A Flax module, of linen or nnx, as a network: it is called with a batch of rows.
 
     The parameters of a linen module are drawn anew for every seed, by its own `init`;
@@ -96,6 +112,8 @@ def from_flax(module: Any, example: Any, **arguments: Any) -> Model:
     Args:
         module: Takes rows and returns one number for each class of each, or fitted values.
         example: Some rows as the data have them, such as `x[:1]`.
+        in_training: Arguments that the call of a linen module has otherwise in training, with
+            which it may draw dropout, such as `{"train": True}`.
         arguments: Further arguments of the module's call, such as `train=False`.
     """
     _library("flax", "from_flax")
@@ -108,8 +126,13 @@ def from_flax(module: Any, example: Any, **arguments: Any) -> Model:
             f"more; got shape {example.shape}. Pass x[:1]."
         )
     if isinstance(module, linen.Module):
-        return _from_linen(module, example, arguments)
+        return _from_linen(module, example, arguments, in_training)
     if isinstance(module, nnx.Module):
+        if in_training is not None:
+            raise ParameterError(
+                "from_flax: in_training is for modules of flax.linen; those of nnx train here as "
+                "they are evaluated. Leave it out, and call module.eval()."
+            )
         return _from_nnx(module, example, arguments)
     raise ParameterError(
         f"from_flax: module must be a flax.linen.Module or a flax.nnx.Module; got "
@@ -117,11 +140,24 @@ def from_flax(module: Any, example: Any, **arguments: Any) -> Model:
     )
 
 
-def _from_linen(module: Any, example: np.ndarray, arguments: dict[str, Any]) -> Model:
+def _from_linen(
+    module: Any,
+    example: np.ndarray,
+    arguments: dict[str, Any],
+    in_training: Mapping[str, Any] | None,
+) -> Model:
     from flax import errors
 
     def call(arrays: Tree, x: Held) -> Array:
         return module.apply(arrays, x, **arguments)
+
+    def train(arrays: Tree, x: Held, key: Array) -> Array:
+        def row(x: Array, key: Array) -> Array:
+            named = {**arguments, **(in_training or {})}
+            outputs: Array = module.apply(arrays, x[None], rngs={"dropout": key}, **named)[0]
+            return outputs
+
+        return jax.vmap(row)(jnp.asarray(x), row_keys(key, len(x)))
 
     def fresh(key: Array) -> Tree:
         return module.init(key, jnp.asarray(example), **arguments)
@@ -131,14 +167,18 @@ def _from_linen(module: Any, example: np.ndarray, arguments: dict[str, Any]) -> 
     try:
         outputs = jax.eval_shape(call, variables, example)
     except errors.InvalidRngError as error:
-        raise _draws(module, "deterministic=True, or train=False as its call names it") from error
+        raise _draws(
+            module,
+            "deterministic=True, or train=False as its call names it, and if you wish "
+            "in_training={'train': True} beside it",
+        ) from error
 
     def create(key: Array, spec: Spec) -> Tree:
         _check_rows(example, spec)
         _check_outputs("from_flax", outputs, spec)
         return _as(fresh(key), spec.dtype)
 
-    return Pair(create, call)
+    return Pair(create, call, None if in_training is None else train)
 
 
 def _from_nnx(module: Any, example: np.ndarray, arguments: dict[str, Any]) -> Model:
@@ -180,8 +220,8 @@ def _refuse_state(module: Any, kept: set[str], library: str) -> None:
 
 def _draws(module: Any, off: str) -> ParameterError:
     return ParameterError(
-        f"from_flax: module must draw no random numbers; {type(module).__name__} does, as with "
-        f"dropout. Switch it off: {off}."
+        f"from_flax: module must draw no random numbers in evaluation; {type(module).__name__} "
+        f"does, as with dropout. Switch it off: {off}."
     )
 
 

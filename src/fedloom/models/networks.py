@@ -8,8 +8,9 @@ import jax
 from fedloom.errors import DataError
 from fedloom.models import layers
 from fedloom.models.base import Model
+from fedloom.models.dropout import drop, dropout_param, keys_of
 from fedloom.parameters import Rule, at_least, param, parametrised
-from fedloom.rows import Spec
+from fedloom.rows import Drawn, Spec
 from fedloom.types import Array, Held, Tree
 
 _widths = Rule(
@@ -28,10 +29,12 @@ def dense_stack(
     return [layers.dense_init(k, a, b, dtype, initialisation) for k, (a, b) in pairs]
 
 
-def dense_stack_apply(stack: list[dict[str, Array]], x: Held) -> Array:
-    """Dense layers with relu between them."""
-    for arrays in stack[:-1]:
-        x = jax.nn.relu(layers.dense(arrays, x))
+def dense_stack_apply(
+    stack: list[dict[str, Array]], x: Held, rate: float = 0, keys: Array | None = None
+) -> Array:
+    """Dense layers with relu between them, and dropout after each relu where there are keys."""
+    for place, arrays in enumerate(stack[:-1]):
+        x = drop(jax.nn.relu(layers.dense(arrays, x)), rate, keys, place)
     return layers.dense(stack[-1], x)
 
 
@@ -52,6 +55,7 @@ class MLP(Model):
 
     hidden: tuple[int, ...] = param(_widths, "widths of the hidden layers", default=(50, 50))
     initialisation: str = layers.initialisation_param()
+    dropout: float = dropout_param("the numbers after each relu")
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh weights and biases."""
@@ -61,6 +65,11 @@ class MLP(Model):
     def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class, or one value."""
         return dense_stack_apply(arrays, x.reshape(x.shape[0], -1))
+
+    def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
+        """The same, with dropout."""
+        keys = keys_of(self.dropout, drawn.key, len(x))
+        return dense_stack_apply(arrays, x.reshape(x.shape[0], -1), self.dropout, keys)
 
 
 @parametrised

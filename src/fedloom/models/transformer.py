@@ -1,5 +1,6 @@
 """A small transformer that reads a text and gives one score for each class."""
 
+import itertools
 import math
 
 import jax
@@ -8,8 +9,9 @@ import jax.numpy as jnp
 from fedloom.errors import DataError, ParameterError
 from fedloom.models import layers
 from fedloom.models.base import Model
+from fedloom.models.dropout import drop, dropout_param, keys_of
 from fedloom.parameters import at_least, param, parametrised
-from fedloom.rows import Spec
+from fedloom.rows import Drawn, Spec
 from fedloom.types import Array, Held, Tree
 
 _FLOOR = 1e-5  # added to the variance in a norm
@@ -27,13 +29,15 @@ class Transformer(Model):
         h <- h + attention(norm(h)),  h <- h + gelu(norm(h) U + b) V + c    in each block
         scores = mean(norm(h)) W + d
 
-    Attention looks both ways. There is no dropout.
+    Attention looks both ways. Dropout acts on what goes into the first block, and on what
+    attention and the dense layers add in each block.
     """
 
     vocabulary: int = param(at_least(2), "how many numbers of words there are", default=20_000)
     width: int = param(at_least(1), "length of the vector of a word", default=64)
     heads: int = param(at_least(1), "heads of attention, which divide the width", default=4)
     blocks: int = param(at_least(1), "blocks of attention", default=2)
+    dropout: float = dropout_param("the numbers into the blocks, and that each block adds")
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
@@ -86,14 +90,26 @@ class Transformer(Model):
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """One score for each class, or one value."""
+        return self._scores(arrays, x, None)
+
+    def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
+        """The same, with dropout."""
+        return self._scores(arrays, x, keys_of(self.dropout, drawn.key, len(x)))
+
+    def _scores(self, arrays: Tree, x: Held, keys: Array | None) -> Array:
         layers.need_symbols("Transformer", x)
+        numbers = itertools.count()
+
+        def thinned(h: Array) -> Array:
+            return drop(h, self.dropout, keys, next(numbers))
+
         there = x > 0
-        h = arrays["words"]["weights"][x] + arrays["places"]["weights"]
+        h = thinned(arrays["words"]["weights"][x] + arrays["places"]["weights"])
         for block in arrays["blocks"]:
-            h = h + self._attention(block["attention"], h, there)
+            h = h + thinned(self._attention(block["attention"], h, there))
             part = block["dense"]
             wide = jax.nn.gelu(layers.dense(part["input"], _norm(part["norm"], h)), False)
-            h = h + layers.dense(part["output"], wide)
+            h = h + thinned(layers.dense(part["output"], wide))
         counts = there.astype(h.dtype)
         total = (_norm(arrays["norm"], h) * counts[..., None]).sum(1)
         mean = total / jnp.maximum(counts.sum(1, keepdims=True), 1)

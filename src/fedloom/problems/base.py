@@ -3,6 +3,7 @@
 Together they pose   min_w  sum_i a_i f_i(w) + g(w),   f_i(w) = mean loss of client i + penalty(w).
 """
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.layout import Layout, last_name, layout_of
+from fedloom.layout import FREE, Layout, last_name, layout_of
+from fedloom.models.base import InTraining, Model
 from fedloom.objective import Objective, Oracle
 from fedloom.parameters import at_least_zero, instance_of, one_of, param
 from fedloom.problems.regularisers import Regulariser, Zero
@@ -77,7 +79,7 @@ class Problem:
         squares = [
             (leaf * leaf).sum()
             for path, leaf in jax.tree_util.tree_leaves_with_path(model)
-            if last_name(path) != "bias"
+            if last_name(path) not in FREE
         ]
         return 0.5 * self.l2 * sum(squares, start=jnp.zeros(()))
 
@@ -99,6 +101,21 @@ class Problem:
             key: The key by which they were drawn.
         """
         return batch
+
+    def in_training(self, batch: Batch) -> "Problem":
+        """The problem as oracles see it on a batch: its network, the field `model`, in training.
+
+        Metrics and predictions see the network as in evaluation.
+
+        Args:
+            batch: What is trained on.
+        """
+        network = getattr(self, "model", None)
+        if not isinstance(network, Model) or type(network).train_apply is Model.train_apply:
+            return self
+        seen = copy.copy(self)  # not `replace`: its fields were checked, and are traced by now
+        object.__setattr__(seen, "model", InTraining(network, batch.drawn))
+        return seen
 
     def agree(self, clients: Any) -> "Problem":
         """The problem with what the clients settle before the first round, from counts alone."""

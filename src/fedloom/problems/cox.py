@@ -35,7 +35,7 @@ class RiskSets(Objective):
     """The oracles of a client whose rows are compared with each other."""
 
     def _value(self, model: Tree, batch: Batch) -> Array:
-        scores = self.problem.predict(model, batch.rows.x)
+        scores = self.problem.in_training(batch).predict(model, batch.rows.x)
         counts = jnp.ones(len(scores), bool) if batch.counts is None else batch.counts
         return efron(scores, batch.rows.y, counts) + self.problem.penalty(model)
 

@@ -72,13 +72,13 @@ class Classifier(Objective):
 
     def outputs(self, w: Array, batch: Batch) -> Array:
         """The log-probabilities of the classes on a batch."""
-        return jax.nn.log_softmax(self.problem.predict(self.layout.unravel(w), batch.rows.x))
+        return jax.nn.log_softmax(self._scores(self.layout.unravel(w), batch))
 
     def learn(self, w: Array, batch: Batch, weight: Scalar, teacher: Array) -> Array:
         """The gradient of (1 - weight) f(w) + weight KL(teacher || w): data, and another model."""
 
         def loss(model: Tree) -> Array:
-            scores = self.problem.predict(model, batch.rows.x)
+            scores = self._scores(model, batch)
             data = batch.mean(cross_entropy(scores, batch.rows.y)) + self.problem.penalty(model)
             apart = batch.mean(divergence(teacher, jax.nn.log_softmax(scores)))
             return (1 - weight) * data + weight * apart
@@ -89,11 +89,14 @@ class Classifier(Objective):
         """The gradient of the sum of KL(w || student): a teacher that meets its students."""
 
         def loss(model: Tree) -> Array:
-            own = jax.nn.log_softmax(self.problem.predict(model, batch.rows.x))
+            own = jax.nn.log_softmax(self._scores(model, batch))
             apart = [batch.mean(divergence(own, student)) for student in students]
             return sum(apart, start=jnp.zeros((), own.dtype))
 
         return self._slope(loss, w)
+
+    def _scores(self, model: Tree, batch: Batch) -> Array:
+        return self.problem.in_training(batch).predict(model, batch.rows.x)
 
     def _slope(self, loss: Callable[[Tree], Array], w: Array) -> Array:
         return self.layout.ravel(jax.grad(loss)(self.layout.unravel(w)))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from fedloom.errors import ParameterError
-from fedloom.layout import Layout, layout_of
+from fedloom.layout import FREE, Layout, layout_of
 from fedloom.operators import proximal
 from fedloom.parameters import anything, at_least, at_least_zero, param, parametrised, positive
 from fedloom.types import Array, Tree
@@ -63,7 +63,7 @@ class Regulariser:
         return jax.tree.unflatten(jax.tree.structure(model), leaves)
 
     def _acts_on(self, name: str) -> bool:
-        return name != "bias" if self.on is None else name in self.on
+        return name not in FREE if self.on is None else name in self.on
 
     def _targets(self, model: Tree) -> list[Array]:
         names = layout_of(lambda: model).names

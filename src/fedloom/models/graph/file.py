@@ -11,8 +11,8 @@ from safetensors.numpy import save
 from fedloom import checksums
 from fedloom.errors import DataError
 from fedloom.files import write_bytes
-from fedloom.models.graph.interpreting import check
 from fedloom.models.graph.program import Program, parsed
+from fedloom.models.graph.trial import check
 
 _KEY = "fedloom_graph"
 _DTYPES = {

@@ -12,28 +12,32 @@ import numpy as np
 
 from fedloom.errors import DataError, ParameterError
 from fedloom.models.graph.graph import Graph, graph_of
-from fedloom.models.graph.interpreting import check
-from fedloom.models.graph.norms import batch_norms, settled
+from fedloom.models.graph.norms import batch_norms, settled, statistics
 from fedloom.models.graph.operations import OPERATIONS
 from fedloom.models.graph.program import FORMAT, LARGEST_NUMBER, canonical, parsed
+from fedloom.models.graph.trial import check
 
 # Where and how PyTorch would keep an array; here that is the run's choice.
 _NOT_OURS = ("device", "layout", "memory_format", "pin_memory", "non_blocking", "requires_grad")
+_NOBODYS = ("site-packages/torch/", "fedloom/models/graph/")  # code that no user wrote
+_MASK = "aten.bernoulli.p"
 _INSIDE = "module."  # of the wrapper around the module that is exported
 
 
 def from_torch(module: Any, example: Any, *, norm: str | None = None) -> Graph:
     """A PyTorch module as a network of fedloom's: its operations and arrays as data.
 
-    The module is exported as in evaluation, so that dropout is off. Its parameters with
-    `requires_grad` are trained; all others and its buffers stay as they are. The number of rows may
-    vary from call to call, the shape of one row not.
+    The module is taken in the mode that it is in: in training mode, as PyTorch makes modules, its
+    dropout is on while it is trained here; after `module.eval()` it is off. Evaluation is always
+    without. Its parameters with `requires_grad` are trained; all others and its buffers stay as
+    they are. The number of rows may vary from call to call, the shape of one row not.
 
     Args:
         module: Takes one tensor of rows and returns one, or an object with `logits`.
         example: A tensor of rows, (1, ...) or more.
         norm: What becomes of batch norms, whose statistics mix the rows of a batch: "group" makes
-            them group norms, "frozen" keeps their statistics as they are; none refuses them.
+            them group norms, "frozen" keeps their statistics as they are, "local" trains the
+            statistics, so that a method may leave them at each client; none refuses them.
     """
     torch = torch_here()
     example = torch.as_tensor(example)
@@ -42,7 +46,9 @@ def from_torch(module: Any, example: Any, *, norm: str | None = None) -> Graph:
             f"from_torch: example must be rows of the module, such as torch.zeros(1, 3, 32, 32); "
             f"got shape {tuple(example.shape)}."
         )
-    own = settled(copy.deepcopy(module), norm).eval()
+    own = settled(copy.deepcopy(module), norm)
+    for part in batch_norms(own).values():
+        part.eval()  # as one operation, of which our own kind of training is known
     exported = _exported(torch, own, example)
     return _graph(torch, exported, own, example, norm if batch_norms(module) else None)
 
@@ -83,7 +89,7 @@ def _exported(torch: Any, module: Any, example: Any) -> Any:
             raise DataError(
                 f"from_torch: PyTorch cannot export {type(module).__name__} for any number of "
                 f"rows: {said[0]} The module must take one tensor of rows, and its code must not "
-                f"depend on their number or values."
+                f"depend on their number or values.{_hint(module)}"
             ) from error
 
 
@@ -108,9 +114,9 @@ def _graph(torch: Any, exported: Any, module: Any, example: Any, norm: str | Non
         raise DataError(
             f"from_torch: {type(module).__name__} must return one tensor and change no buffers; it "
             f"returns {len(outputs)} and changes {len(changed)}. Wrap it in a module that returns "
-            f"the one that is meant."
+            f"the one that is meant.{_hint(module)}"
         )
-    nodes = _needed(_nodes(torch, exported), outputs[0].name)
+    nodes = _needed(_nodes(torch, exported, module), outputs[0].name)
     used = {name for _, _, args, kwargs in nodes for name in _mentioned([args, kwargs])}
     first, inputs = "", {}
     for spec in signature.input_specs:
@@ -127,6 +133,8 @@ def _graph(torch: Any, exported: Any, module: Any, example: Any, norm: str | Non
         for name, parameter in module.named_parameters(remove_duplicate=False)
         if parameter.requires_grad
     }
+    if norm == "local":
+        trains |= statistics(module)
     trained = [name for name in arrays if name in trains]
     if not trained:
         raise DataError(
@@ -171,7 +179,7 @@ def _aliases(names: Mapping[str, str], arrays: Mapping[str, Any]) -> dict[str, s
     return {other: name for other, name in told.items() if other != name and name in arrays}
 
 
-def _nodes(torch: Any, exported: Any) -> list[list[Any]]:
+def _nodes(torch: Any, exported: Any, module: Any) -> list[list[Any]]:
     """The operations in their order, as plain values."""
     unknown: dict[str, str] = {}
     nodes = []
@@ -179,19 +187,43 @@ def _nodes(torch: Any, exported: Any) -> list[list[Any]]:
         if node.op != "call_function" or "_assert" in str(node.target):
             continue  # PyTorch's own checks of sizes compute nothing
         name = _operation(node.target)
-        if name not in OPERATIONS:
+        if name not in OPERATIONS or (name == _MASK and not _is_divided(node)):
             unknown.setdefault(name, _place(node))
             continue
         kwargs = {k: _plain(torch, v) for k, v in node.kwargs.items() if k not in _NOT_OURS}
         args = [_plain(torch, value) for value in node.args]
+        if name.startswith("aten.squeeze."):
+            name, args = "aten.squeeze.dims", [args[0], _squeezed(node)]
         nodes.append([node.name, name, args, kwargs])
     if unknown:
         told = "; ".join(f"{name}{place}" for name, place in unknown.items())
         raise DataError(
             f"from_torch: fedloom does not know the operation{'s' * (len(unknown) > 1)} {told}. "
-            f"Write that part of the module with other operations."
+            f"Write that part of the module with other operations.{_hint(module)}"
         )
     return nodes
+
+
+def _hint(module: Any) -> str:
+    """What may help with a module that does more in training than in evaluation."""
+    without = " Or import it after module.eval(), without what it does in training alone."
+    return without if module.training else ""
+
+
+def _is_divided(mask: Any) -> bool:
+    """Whether a mask of ones with the chance p is divided by p, and so is 1 in the mean."""
+    return all(
+        _operation(user.target).startswith("aten.div.") and user.args[1:] == mask.args[1:]
+        for user in mask.users
+    )
+
+
+def _squeezed(node: Any) -> list[int]:
+    """The axes that an operation takes away, of length 1 however many rows there are."""
+    before = node.args[0].meta["val"].shape
+    given = node.args[1] if len(node.args) > 1 else range(len(before))
+    axes = [given] if isinstance(given, int) else given
+    return [axis % len(before) for axis in axes if before[axis] == 1]
 
 
 def _operation(target: Any) -> str:
@@ -206,7 +238,7 @@ def _place(node: Any) -> str:
     lines = [
         line.strip()
         for line in (node.meta.get("stack_trace") or "").splitlines()
-        if line.strip().startswith("File ") and "site-packages/torch/" not in line
+        if line.strip().startswith("File ") and not any(part in line for part in _NOBODYS)
     ]
     where = f" in {path}" if path else " in forward"
     return f"{where} ({lines[-1]})" if lines else where

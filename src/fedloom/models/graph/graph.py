@@ -2,9 +2,11 @@
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,13 +16,15 @@ import numpy as np
 from fedloom.errors import DataError, FedloomError, ParameterError
 from fedloom.models.base import Model
 from fedloom.models.graph import file as graph_file
+from fedloom.models.graph import in_training
 from fedloom.models.graph.interpreting import run
-from fedloom.models.graph.program import Program
+from fedloom.models.graph.program import Program, Ref
 from fedloom.parameters import Rule, param, parametrised, unwritten
 from fedloom.pytrees import pytree, static
-from fedloom.rows import Spec
+from fedloom.rows import Drawn, Spec
 from fedloom.types import Array, Held, Tree
 
+_NORMS = ("aten._native_batch_norm_legit_no_training.default", "aten.group_norm.default")
 _CHANNELS_LAST = (0, 2, 3, 1)
 _CHANNELS_FIRST = (0, 3, 1, 2)
 _path = Rule(lambda v: isinstance(v, str), "a path", "net.safetensors", {"type": "string"})
@@ -116,13 +120,40 @@ class Graph(Model):
         """The shape of one row, as PyTorch has it."""
         return self.held.program.row
 
+    @property
+    def norm_arrays(self) -> tuple[str, ...]:
+        """The names of the trained arrays of batch and group norms, as they are in the model.
+
+        Scales and shifts, and the statistics of batch norms where norm is "local": what FedBN
+        leaves at each client.
+        """
+        program = self.held.program
+        arrays = dict(program.inputs)
+        used = {
+            arrays[given.node]
+            for node in program.nodes
+            if node.operation in _NORMS
+            for given in node.args
+            if isinstance(given, Ref) and given.node in arrays
+        }
+        return tuple(name for name in program.trained if name in used)
+
     def init(self, key: Array, spec: Spec) -> Tree:
         """The trained arrays as they were imported, whatever the key."""
         self._channels_last(spec.features)
         return {name: jnp.asarray(a, spec.dtype) for name, a in self.held.trained.items()}
 
     def apply(self, arrays: Tree, x: Held) -> Array:
-        """The outputs of the module."""
+        """The outputs of the module, as in evaluation."""
+        return self._outputs(arrays, x, run)
+
+    def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
+        """The outputs with dropout, and with batch norms by their batch where norm is "local"."""
+        if not in_training.differs(self.held.program, drawn):
+            return self.apply(arrays, x)
+        return self._outputs(arrays, x, functools.partial(in_training.outputs, drawn=drawn))
+
+    def _outputs(self, arrays: Tree, x: Held, compute: Callable[..., Array]) -> Array:
         program, turned = self.held.program, self._channels_last(tuple(x.shape[1:]))
         whole = jnp.issubdtype(x.dtype, jnp.integer)
         if whole and program.dtype == "float":
@@ -139,7 +170,7 @@ class Graph(Model):
             everything[name] = jnp.asarray(array, dtype if floating else None)
         if turned:
             x = x.reshape(-1, *self.row[1:], self.row[0]).transpose(_CHANNELS_FIRST)
-        outputs = run(program, everything, x)
+        outputs = compute(program, everything, x)
         return outputs.transpose(_CHANNELS_LAST) if turned and outputs.ndim == 4 else outputs
 
     def save(self, path: str | Path) -> "Graph":

@@ -1,32 +1,40 @@
 """What becomes of batch norms: their statistics mix the rows of a batch, and change by themselves.
 
-A network of fedloom's is a function of its arrays and of one row at a time.
+    group     group norms take their place: of one row at a time, and without statistics
+    frozen    they keep the statistics that they have, in training too
+    local     the statistics are arrays of the model and learn from each batch; a method may leave
+              them, with scales and shifts, at each client
+
+Li, Jiang, Zhang, Kamp, Dou. FedBN: Federated Learning on Non-IID Features via Local Batch
+Normalization. ICLR 2021.
 """
 
 import math
 from typing import Any
 
 from fedloom.errors import ParameterError
+from fedloom.layout import STATISTICS
+from fedloom.models.graph.program import NORMS
 
-_CHOICES = (None, "group", "frozen")
 _GROUP = 8  # channels that a norm takes together, at most, as in `fl.models.ResNet`
 
 
 def settled(module: Any, norm: str | None) -> Any:
-    """A PyTorch module without batch norms that learn; it is changed itself.
+    """A PyTorch module with its batch norms as they are to be; it is changed itself.
 
     Args:
         module: The module.
-        norm: "group", "frozen", or none, which refuses batch norms.
+        norm: "group", "frozen", "local", or none, which refuses batch norms.
     """
-    if norm not in _CHOICES:
-        raise ParameterError(f"norm must be 'group', 'frozen' or none; got {norm!r}.")
+    if norm not in (None, *NORMS):
+        raise ParameterError(f"norm must be 'group', 'frozen', 'local' or none; got {norm!r}.")
     found = batch_norms(module)
     if found and norm is None:
         raise ParameterError(
             f"{type(module).__name__} has batch norms ({_few(found)}), whose "
             f"statistics mix the rows of a batch and of clients. Choose norm='group' (they become "
-            f"group norms) or norm='frozen' (they keep the statistics that they have)."
+            f"group norms), norm='frozen' (they keep the statistics that they have) or "
+            f"norm='local' (the statistics are trained, and may stay at each client)."
         )
     if norm == "group":
         for name, old in found.items():
@@ -40,6 +48,11 @@ def batch_norms(module: Any) -> dict[str, Any]:
 
     kind = torch.nn.modules.batchnorm._BatchNorm
     return {name: part for name, part in module.named_modules() if isinstance(part, kind)}
+
+
+def statistics(module: Any) -> set[str]:
+    """The names of what a module's batch norms keep of the rows that they saw."""
+    return {f"{name}.{kind}".lstrip(".") for name in batch_norms(module) for kind in STATISTICS}
 
 
 def _group_norm(old: Any) -> Any:

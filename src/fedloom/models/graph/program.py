@@ -5,7 +5,7 @@
     inputs     what the arrays are called: {"p_weight": "weight", ...}; tied weights are one array
     trained    the arrays that are trained; all others never change
     aliases    other names that PyTorch has for an array
-    norm       what became of batch norms: "group", "frozen", or null where there were none
+    norm       what became of batch norms: "group", "frozen", "local", or null where there were none
     nodes      [name, operation, arguments, named arguments]
     output     the node whose value the network returns
 
@@ -25,6 +25,7 @@ from fedloom.hints import closest
 from fedloom.models.graph.operations import OPERATIONS
 
 FORMAT = 1
+NORMS = ("group", "frozen", "local")  # what may become of batch norms
 DTYPES = ("float", "int", "bool")  # how wide they are is the run's choice
 MOST_NODES = 50_000
 LONGEST_TEXT = 1 << 25  # characters of a program
@@ -108,7 +109,7 @@ def parsed(text: str) -> Program:
     for size in shape:
         _must(type(size) is int and 1 <= size <= LARGEST_NUMBER, "row.shape", size)
     _must(row.keys() == {"shape", "dtype"} and row["dtype"] in DTYPES, "row", row)
-    _must(parts["norm"] in (None, "group", "frozen"), "norm", parts["norm"])
+    _must(parts["norm"] in (None, *NORMS), "norm", parts["norm"])
     first, inputs = _name(parts["input"]), _names(parts["inputs"], "inputs")
     trained = tuple(map(_name, _list(parts["trained"], "trained")))
     arrays = {name for _, name in inputs}

@@ -18,7 +18,8 @@ def to_torch(module: Any, arrays: Tree, *, norm: str | None = None) -> Any:
     Args:
         module: The module, which is changed.
         arrays: By PyTorch's names, as the model of a graph has them.
-        norm: What became of batch norms at the import: "group" makes them group norms here too.
+        norm: What became of batch norms at the import: "group" makes them group norms here too,
+            with "local" they get the trained statistics.
     """
     import torch
 

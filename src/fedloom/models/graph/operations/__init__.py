@@ -10,15 +10,26 @@ from typing import Any
 from fedloom.models.graph.operations import (
     arithmetic,
     attention,
+    batch_norms,
     convolutions,
     layers,
     making,
     pooling,
+    randomness,
     recurrent,
     reductions,
     resizing,
     shapes,
 )
+from fedloom.models.graph.operations.training import evaluated
+
+# Operations that are otherwise in training, with the step of training before ATen's parameters.
+TRAINED: Mapping[str, Callable[..., Any]] = {
+    **attention.TRAINED,
+    **batch_norms.TRAINED,
+    **randomness.TRAINED,
+    **recurrent.TRAINED,
+}
 
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     **arithmetic.TABLE,
@@ -29,6 +40,5 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     **convolutions.TABLE,
     **pooling.TABLE,
     **resizing.TABLE,
-    **attention.TABLE,
-    **recurrent.TABLE,
+    **{name: evaluated(operation) for name, operation in TRAINED.items()},
 }

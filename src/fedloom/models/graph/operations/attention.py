@@ -5,12 +5,13 @@ import math
 import jax
 import jax.numpy as jnp
 
-from fedloom.errors import DataError
 from fedloom.models.graph.operations.arithmetic import Table
+from fedloom.models.graph.operations.training import Step, thinned
 from fedloom.types import Array
 
 
 def _attention(
+    step: Step | None,
     query: Array,
     key: Array,
     value: Array,
@@ -21,8 +22,6 @@ def _attention(
     enable_gqa: bool = False,
 ) -> Array:
     """softmax(scale Q K^T) V, over the places that the mask allows."""
-    if dropout_p > 0:
-        raise DataError("dropout must be off; the module was exported in training mode.")
     if enable_gqa:  # several heads of the query share one of the key
         times = query.shape[-3] // key.shape[-3]
         key, value = jnp.repeat(key, times, -3), jnp.repeat(value, times, -3)
@@ -36,11 +35,11 @@ def _attention(
     elif attn_mask is not None:
         scores = scores + attn_mask
     if not is_causal and attn_mask is None:
-        return jax.nn.softmax(scores, -1) @ value
+        return thinned(step, jax.nn.softmax(scores, -1), dropout_p) @ value
     # A place that may look nowhere gets zeros, as in PyTorch, and not NaN.
     nowhere = jnp.isneginf(scores).all(-1, keepdims=True)
     weights = jax.nn.softmax(jnp.where(nowhere, 0, scores), -1)
-    return jnp.where(nowhere, 0, weights) @ value
+    return thinned(step, jnp.where(nowhere, 0, weights), dropout_p) @ value
 
 
-TABLE: Table = {"aten.scaled_dot_product_attention.default": _attention}
+TRAINED: Table = {"aten.scaled_dot_product_attention.default": _attention}

@@ -1,4 +1,4 @@
-"""Layers: products of matrices, embeddings, norms. Dropout is off, as in evaluation."""
+"""Layers: products of matrices, embeddings, norms of one row at a time."""
 
 from collections.abc import Sequence
 
@@ -44,24 +44,20 @@ def _embedding(
     return jnp.where((indices == padding_idx)[..., None], lax.stop_gradient(found), found)
 
 
-def _dropout(x: Array, p: float, train: bool) -> Array:
-    if train:
-        raise DataError("dropout must be off; the module was exported in training mode.")
-    return x
-
-
 def _standardised(x: Array, axes: tuple[int, ...], eps: float) -> Array:
     """Mean 0 and variance 1 over some axes."""
     centred = x - x.mean(axes, keepdims=True)
     return centred * lax.rsqrt((centred * centred).mean(axes, keepdims=True) + eps)
 
 
-def _scaled(x: Array, weight: Array | None, bias: Array | None) -> Array:
+def scaled(x: Array, weight: Array | None, bias: Array | None) -> Array:
+    """Each number times its weight, plus its bias, where there are some."""
     x = x if weight is None else x * weight
     return x if bias is None else x + bias
 
 
-def _by_channel(array: Array | None, x: Array) -> Array | None:
+def by_channel(array: Array | None, x: Array) -> Array | None:
+    """One number for each channel, in the shape that fits x, whose second axis are channels."""
     return None if array is None else array.reshape(-1, *[1] * (x.ndim - 2))
 
 
@@ -74,7 +70,7 @@ def _layer_norm(
     cudnn_enable: bool = False,
 ) -> Array:
     axes = tuple(range(x.ndim - len(normalized_shape), x.ndim))
-    return _scaled(_standardised(x, axes, eps), weight, bias)
+    return scaled(_standardised(x, axes, eps), weight, bias)
 
 
 def _native_layer_norm(
@@ -96,7 +92,7 @@ def _rms_norm(
 ) -> Array:
     axes = tuple(range(x.ndim - len(normalized_shape), x.ndim))
     floor = float(jnp.finfo(x.dtype).eps) if eps is None else eps
-    return _scaled(x * lax.rsqrt((x * x).mean(axes, keepdims=True) + floor), weight, None)
+    return scaled(x * lax.rsqrt((x * x).mean(axes, keepdims=True) + floor), weight, None)
 
 
 def _group_norm(
@@ -109,7 +105,7 @@ def _group_norm(
 ) -> Array:
     parts = x.reshape(x.shape[0], num_groups, -1)
     y = _standardised(parts, (-1,), eps).reshape(x.shape)
-    return _scaled(y, _by_channel(weight, x), _by_channel(bias, x))
+    return scaled(y, by_channel(weight, x), by_channel(bias, x))
 
 
 def _instance_norm(
@@ -128,21 +124,6 @@ def _instance_norm(
     return _group_norm(x, x.shape[1], weight, bias, eps)
 
 
-def _batch_norm(
-    x: Array,
-    weight: Array | None,
-    bias: Array | None,
-    running_mean: Array,
-    running_var: Array,
-    momentum: float,
-    eps: float,
-) -> tuple[Array]:
-    """By statistics that never change; the first of PyTorch's three results."""
-    mean, variance = _by_channel(running_mean, x), _by_channel(running_var, x)
-    y = (x - mean) * lax.rsqrt(variance + eps)  # type: ignore[operator]
-    return (_scaled(y, _by_channel(weight, x), _by_channel(bias, x)),)
-
-
 TABLE: Table = {
     "aten.linear.default": _linear,
     **dict.fromkeys(("aten.addmm.default", "aten.baddbmm.default"), _addmm),
@@ -155,11 +136,9 @@ TABLE: Table = {
     ),
     "aten.einsum.default": _einsum,
     "aten.embedding.default": _embedding,
-    **dict.fromkeys(("aten.dropout.default", "aten.feature_dropout.default"), _dropout),
     "aten.layer_norm.default": _layer_norm,
     "aten.native_layer_norm.default": _native_layer_norm,
     "aten.rms_norm.default": _rms_norm,
     "aten.group_norm.default": _group_norm,
     "aten.instance_norm.default": _instance_norm,
-    "aten._native_batch_norm_legit_no_training.default": _batch_norm,
 }

@@ -63,13 +63,14 @@ def _eye(n: int, m: int | None = None, dtype: Any = None) -> Array:
 
 TABLE: Table = {
     "aten.full.default": _full,
-    "aten.zeros.default": _zeros,
+    **dict.fromkeys(("aten.zeros.default", "aten.empty.memory_format"), _zeros),
     "aten.ones.default": _ones,
     "aten.full_like.default": _full_like,
-    "aten.zeros_like.default": _zeros_like,
+    **dict.fromkeys(("aten.zeros_like.default", "aten.empty_like.default"), _zeros_like),
     "aten.ones_like.default": _ones_like,
     "aten.new_full.default": _new_full,
-    "aten.new_zeros.default": _new_zeros,
+    # What is never filled otherwise is read by nobody, or is a mask to be drawn.
+    **dict.fromkeys(("aten.new_zeros.default", "aten.new_empty.default"), _new_zeros),
     "aten.new_ones.default": _new_ones,
     "aten.scalar_tensor.default": _scalar,
     "aten.arange.default": _arange,

@@ -13,6 +13,7 @@ from jax import lax
 
 from fedloom.errors import DataError
 from fedloom.models.graph.operations.arithmetic import Table
+from fedloom.models.graph.operations.training import Step, thinned
 from fedloom.types import Array
 
 State = tuple[Array, ...]  # h, and of an LSTM the cell's own as well
@@ -53,6 +54,7 @@ def _direction(
 
 
 def _layers(
+    step: Step | None,
     cell: Cell,
     x: Array,
     state: State,
@@ -64,14 +66,14 @@ def _layers(
     batch_first: bool,
     dropout: float,
 ) -> tuple[Array, State]:
-    if train and dropout > 0:
-        raise DataError("dropout must be off; the module was exported in training mode.")
     directions, each = 1 + bidirectional, 4 if has_biases else 2
     if len(params) != num_layers * directions * each:
         raise DataError("arrays with projections, or a wrong number of them, are not known here.")
     x = jnp.swapaxes(x, 0, 1) if batch_first else x
     ends = []
     for layer in range(num_layers):
+        if layer > 0:
+            x = thinned(step if train else None, x, dropout)
         outputs = []
         for direction in range(directions):
             at = layer * directions + direction
@@ -86,6 +88,7 @@ def _layers(
 
 
 def _lstm(
+    step: Step | None,
     x: Array,
     hx: Sequence[Array],
     params: Sequence[Array],
@@ -97,7 +100,7 @@ def _lstm(
     batch_first: bool,
 ) -> tuple[Array, Array, Array]:
     y, (h, c) = _layers(
-        _lstm_cell, x, tuple(hx), params, has_biases, num_layers, train, bidirectional,
+        step, _lstm_cell, x, tuple(hx), params, has_biases, num_layers, train, bidirectional,
         batch_first, dropout,
     )  # fmt: skip
     return y, h, c
@@ -105,6 +108,7 @@ def _lstm(
 
 def _of_one_state(cell: Cell) -> Callable[..., Any]:
     def layers(
+        step: Step | None,
         x: Array,
         hx: Array,
         params: Sequence[Array],
@@ -116,15 +120,15 @@ def _of_one_state(cell: Cell) -> Callable[..., Any]:
         batch_first: bool,
     ) -> tuple[Array, Array]:
         y, (h,) = _layers(
-            cell, x, (hx,), params, has_biases, num_layers, train, bidirectional, batch_first,
-            dropout,
+            step, cell, x, (hx,), params, has_biases, num_layers, train, bidirectional,
+            batch_first, dropout,
         )  # fmt: skip
         return y, h
 
     return layers
 
 
-TABLE: Table = {
+TRAINED: Table = {
     "aten.lstm.input": _lstm,
     "aten.gru.input": _of_one_state(_gru_cell),
     "aten.rnn_tanh.input": _of_one_state(_plain_cell(jnp.tanh)),
