@@ -66,6 +66,12 @@ fraction = Rule(
     0.5,
     {"type": "number", "minimum": 0, "maximum": 1},
 )
+below_one = Rule(
+    lambda v: fraction.holds(v) and v < 1,
+    "a number from 0 to below 1",
+    0.9,
+    {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+)
 per_cent = Rule(
     lambda v: _is_integer(v) and 0 <= v <= 100,
     "a whole number from 0 to 100",

@@ -113,6 +113,7 @@ def away(method):
 
 
 _STEPS = {"lr": 0.02, "dual_lr": 0.02, "local_steps": 1}
+_ADAPTIVE = {"lr": 0.2, "local_steps": 1, "server_lr": 0.02, "tau": 0.1, "cohort": 1}
 _ROBUST = {"lr": 0.02, "weight_lr": 0.005, "local_steps": 1}
 _PERSONAL = {"lr": 0.3, "local_steps": 1, "cohort": 1}
 _SPLIT = {"lr": 0.3, "local_steps": 30}
@@ -126,6 +127,14 @@ CASES = {
         fa.FedProx(lr=0.02, local_steps=2, cohort=1, sampling="by_weight"), "smooth", averaged
     ),
     "scaffold": Case(fa.Scaffold(lr=0.1, local_steps=3, cohort=1), "smooth", averaged, EXACT),
+    "fedavgm": Case(
+        fa.FedAvgM(lr=0.02, local_steps=1, momentum=0.5, cohort=1), "smooth", averaged
+    ),
+    "fedadagrad": Case(
+        fa.FedAdagrad(**_ADAPTIVE | {"server_lr": 0.5}), "smooth", averaged
+    ),
+    "fedadam": Case(fa.FedAdam(**_ADAPTIVE, b2=0.999), "smooth", averaged),
+    "fedyogi": Case(fa.FedYogi(**_ADAPTIVE, b2=0.999), "smooth", averaged),
     "decoupled_prox": Case(
         fa.DecoupledProx(lr=0.02, local_steps=1, cohort=1), "composite", composite
     ),

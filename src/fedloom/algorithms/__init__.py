@@ -9,6 +9,10 @@ from fedloom.lazy import names
 
 if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.averaging.fedavg import FedAvg as FedAvg
+    from fedloom.algorithms.averaging.fedopt import FedAdagrad as FedAdagrad
+    from fedloom.algorithms.averaging.fedopt import FedAdam as FedAdam
+    from fedloom.algorithms.averaging.fedopt import FedAvgM as FedAvgM
+    from fedloom.algorithms.averaging.fedopt import FedYogi as FedYogi
     from fedloom.algorithms.averaging.fedprox import FedProx as FedProx
     from fedloom.algorithms.averaging.scaffold import Scaffold as Scaffold
     from fedloom.algorithms.composite.decoupled_prox import DecoupledProx as DecoupledProx
@@ -72,7 +76,15 @@ else:
     __all__, __getattr__, __dir__ = names(
         __name__,
         {
-            "averaging": ("FedAvg", "FedProx", "Scaffold"),
+            "averaging": (
+                "FedAdagrad",
+                "FedAdam",
+                "FedAvg",
+                "FedAvgM",
+                "FedProx",
+                "FedYogi",
+                "Scaffold",
+            ),
             "composite": ("DecoupledProx", "FastFedDA", "FedADMM", "FedDR", "FedDualAvg", "FedMid"),
             "minimax": (
                 "CODASCA",
