@@ -52,6 +52,7 @@ from papers.limits import (
     robust,
     saddle,
     separate,
+    tilted,
 )
 
 PLAN = Plan(None, None)
@@ -135,6 +136,11 @@ CASES = {
     ),
     "fedadam": Case(fa.FedAdam(**_ADAPTIVE, b2=0.999), "smooth", averaged),
     "fedyogi": Case(fa.FedYogi(**_ADAPTIVE, b2=0.999), "smooth", averaged),
+    "fednova": Case(  # batches of 2 rows: clients take 1 and 10 steps
+        fa.FedNova(lr=0.005, cohort=1), "smooth", averaged, batch_size=2
+    ),
+    "feddyn": Case(fa.FedDyn(lr=0.2, alpha=1.0, cohort=1), "smooth", averaged, EXACT),
+    "scaffnew": Case(fa.Scaffnew(lr=0.1, p=0.3, cohort=1), "smooth", averaged, EXACT),
     "decoupled_prox": Case(
         fa.DecoupledProx(lr=0.02, local_steps=1, cohort=1), "composite", composite
     ),
@@ -192,6 +198,19 @@ CASES = {
     ),
     "drfa_ga": Case(
         away(fa.DRFAGA(**_ROBUST, mu=4.0, cohort=1)), "smooth", lambda a: robust(a, mu=4.0), 0.02
+    ),
+    "scaff_pd": Case(
+        away(fa.ScaffPD(**_ROBUST, mu=4.0)), "smooth", lambda a: robust(a, mu=4.0), 0.02
+    ),
+    "scaff_pd, everyone": Case(
+        fa.ScaffPD(lr=0.1, weight_lr=0.3, local_steps=3), "smooth", robust, 1e-5
+    ),
+    "term": Case(
+        fa.TERM(lr=0.02, tilt=1.0, local_steps=1, cohort=1, tracking=0.02), "smooth",
+        lambda a: tilted(a, 1),
+    ),
+    "term, everyone": Case(
+        fa.TERM(lr=0.05, tilt=1.0, local_steps=1, cohort=2), "smooth", lambda a: tilted(a, 1), EXACT
     ),
     # Of a cohort of one the powers of the loss cancel, and with them the weights.
     "q_fedavg": Case(

@@ -9,8 +9,8 @@ regularization. ICLR 2021, Algorithm 1.
     hub         h <- h - alpha sum_S a_i (w_i - w)
                 w <- sum_S a_i w_i / sum_S a_i - h / alpha
 
-g_i is the gradient of f_i at w_i, where the local problem is solved, and h the mean of all g_i. Only
-models travel: half of what SCAFFOLD sends.
+g_i is the gradient of f_i at w_i, where the local problem is solved, and h the mean of all g_i.
+Only models travel: half of what SCAFFOLD sends.
 
 Paper            here                     Paper           here
 theta            model                    theta_k         w_i

@@ -39,17 +39,10 @@ import jax.numpy as jnp
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import Rule, param, positive
+from fedloom.parameters import param, share
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Scalar
-
-_chance = Rule(
-    lambda v: positive.holds(v) and v <= 1,
-    "a number above 0, up to 1",
-    0.1,
-    {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-)
 
 
 class ScaffnewHub(NamedTuple):
@@ -86,8 +79,7 @@ class Scaffnew(Algorithm):
     """Local steps until a coin says to communicate, corrected as in SCAFFOLD."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
-    p: float = param(_chance, "chance of communication after a step; 1 / p steps a round in the mean",
-                     default=0.1)
+    p: float = param(share, "chance that a step is a round's last; 1 / p are the mean", default=0.1)
     cohort: int | None = cohort_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> ScaffnewHub:
