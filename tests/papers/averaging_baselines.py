@@ -55,7 +55,7 @@ def fedopt(
 def fednova(
     clients, draws, *, lr, taken, cohort, rounds, server_lr=1.0, momentum=0.0, weights=None
 ):
-    """Wang et al. 2020, equation (6), with the effective steps of all clients, not of the cohort.
+    """Wang et al. 2020, Section 4, with the effective steps of all clients, not of the cohort.
 
     `taken[i]` is tau_i.
     """

@@ -21,8 +21,8 @@ is zero: with full gradients the limit is exact, whoever takes part, however few
 problem is given. A small alpha makes the first models of the hub wild, because h is over alpha.
 
 Differs from the paper: the local problem is solved by a number of steps. Where the problem weighs
-clients, h and the mean carry its weights; with equal ones, a_i = 1/n, this is the print, up to the
-authors' program, in which a client's alpha is divided by its weight instead.
+clients, h and the mean carry its weights; with equal ones, a_i = 1/n, this is the print. The
+authors' program divides a client's alpha by its weight instead.
 """
 
 from typing import NamedTuple

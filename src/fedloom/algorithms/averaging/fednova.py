@@ -1,7 +1,7 @@
 """FedNova: averaging that stays consistent where clients take unlike numbers of steps.
 
 Wang, Liu, Liang, Joshi, Poor. Tackling the objective inconsistency problem in heterogeneous
-federated optimization. NeurIPS 2020, equation (6) and Algorithm 1 of the appendix.
+federated optimization. NeurIPS 2020, Section 4.
 
     client i    tau_i times:  u <- momentum u + g_i(w_i);   w_i <- w_i - lr u
                 sends  d_i = (w - w_i) / (lr |a_i|),  where w - w_i = lr sum_k a_ik g_ik

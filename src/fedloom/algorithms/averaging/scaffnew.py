@@ -21,7 +21,7 @@ with c_i = h_i + c. These are the steps of the print: c is the mean of the c_i, 
 
 Paper            here                     Paper           here
 gamma, p         lr, p                    h_i             c_i - c
-theta_t          the number of steps      x_i, x_hat_i    w, v_i
+theta_t          the number of steps      x_i, xh_i       w, v_i
 
 With a cohort: the paper asks everyone. Here c stays the weighted mean of all c_i, whoever takes
 part, and at the optimum every client's change is zero: with full gradients the limit is exact, as

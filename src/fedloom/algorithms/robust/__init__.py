@@ -78,7 +78,7 @@ ENTRIES = (
         ScaffPD,
         "robust",
         "Yu, Karimireddy, Ma, Jordan, 2023",
-        _HELD,
+        "min_w  max_lambda  sum_i lambda_i f_i(w): the worst mixture, lambda held to equal weights",
         {"lr": 0.1, "weight_lr": 0.1, "mu": 0.2, "local_steps": 3},
         first=_FIRST,
     ),

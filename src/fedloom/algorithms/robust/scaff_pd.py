@@ -15,8 +15,8 @@ Yu, Karimireddy, Ma, Jordan. Scaff-PD: communication efficient fair and robust f
 
 Where DRFA takes a small step in lambda after the local steps, lambda here moves before them, along
 extrapolated losses, and the correction keeps every client on the way of the new mixture: with full
-gradients it ends at the solution, not near it. That takes two exchanges a round, with a vector each
-way in both.
+gradients it ends at the solution, not near it. That takes two exchanges a round: a vector down and
+one up, then two down and one up.
 
 Paper            here                     Paper           here
 x, J, eta_l      model, local_steps, lr   sigma           weight_lr
