@@ -50,6 +50,6 @@ def test_a_steep_tilt_goes_on_from_losses_that_are_far_apart():
 
 
 def test_a_tilt_of_zero_is_refused_in_words():
-    for wrong in (0, 0.0, "much"):
+    for wrong in (0, 0.0, True, "much"):
         with pytest.raises(ParameterError, match="tilt must be a number other than 0; got"):
             TERM(lr=0.1, tilt=wrong)

@@ -1,7 +1,7 @@
 """SCAFF-PD: the worst mixture of clients, by corrected local steps and a dual that looks ahead.
 
 Yu, Karimireddy, Ma, Jordan. Scaff-PD: communication efficient fair and robust federated learning.
-2023 (arXiv:2307.13381), Algorithm 1.
+2023 (arXiv:2307.13381), Algorithms 1 and 2.
 
     min_w  max_{lambda in the simplex}  sum_i lambda_i f_i(w) - (mu / 2) |lambda - 1/n|^2
 
@@ -30,8 +30,8 @@ that of everyone.
 
 Differs from the paper: steps and extrapolation are constant, where the print has sequences for each
 of its theorems; extrapolation = 1 is their limit. psi is the quadratic one, with mu = 0 none, and
-Lambda the simplex. Losses and first gradients are on one batch of the run, and exact with full
-batches. The sum of the changes is by lambda, as the first-order step of the print is.
+Lambda the simplex. l_i and c_i are on one batch, and exact with full batches. Changes are averaged
+by lambda; all are along c up to the drift that the correction leaves, so that it matters little.
 """
 
 from typing import NamedTuple

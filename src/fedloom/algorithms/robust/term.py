@@ -37,14 +37,14 @@ from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import descend, steps_of, steps_rule
 from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import Rule, at_least_zero, param, share
+from fedloom.parameters import Rule, param, positive, share
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
 
 _MOST = 50.0  # of an exponent: exp(50) and its inverse are far from the ends of single precision
 _tilt = Rule(
-    lambda v: at_least_zero.holds(abs(v) if isinstance(v, int | float) else v) and v != 0,
+    lambda v: positive.holds(v) or (isinstance(v, int | float) and positive.holds(-v)),
     "a number other than 0",
     1.0,
     {"type": "number", "not": {"const": 0}},
