@@ -15,8 +15,8 @@ from fedloom.lazy import public
 from fedloom.parameters import (
     Rule,
     at_least_zero,
+    below_one,
     flag,
-    fraction,
     param,
     parametrised,
     positive,
@@ -27,13 +27,6 @@ __all__ = ["SGD", "Adam", "AdamW", "Momentum", "Optimiser", "optimiser_param"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = public(__name__)
-
-_below_one = Rule(
-    lambda v: fraction.holds(v) and v < 1,
-    "a number from 0 to below 1",
-    0.9,
-    {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
-)
 
 
 class Optimiser:
@@ -113,7 +106,7 @@ class SGD(Optimiser):
 class Momentum(Optimiser):
     """The heavy ball, m <- momentum m + g, or Nesterov's step along g + momentum m."""
 
-    momentum: float = param(_below_one, "how much of the last step is taken again", default=0.9)
+    momentum: float = param(below_one, "how much of the last step is taken again", default=0.9)
     nesterov: bool = param(flag, "whether a step looks ahead", default=False)
     weight_decay: float | None = _weight_decay()
     clip: float | None = _clip()
@@ -127,8 +120,8 @@ class Momentum(Optimiser):
 class Adam(Optimiser):
     """Adam: the mean of gradients over the root of the mean of their squares."""
 
-    b1: float = param(_below_one, "memory of the gradients", default=0.9)
-    b2: float = param(_below_one, "memory of their squares", default=0.999)
+    b1: float = param(below_one, "memory of the gradients", default=0.9)
+    b2: float = param(below_one, "memory of their squares", default=0.999)
     eps: float = param(positive, "added to the root", default=1e-8)
     clip: float | None = _clip()
 
@@ -141,8 +134,8 @@ class Adam(Optimiser):
 class AdamW(Optimiser):
     """Adam with weight decay."""
 
-    b1: float = param(_below_one, "memory of the gradients", default=0.9)
-    b2: float = param(_below_one, "memory of their squares", default=0.999)
+    b1: float = param(below_one, "memory of the gradients", default=0.9)
+    b2: float = param(below_one, "memory of their squares", default=0.999)
     eps: float = param(positive, "added to the root", default=1e-8)
     weight_decay: float | None = param(
         at_least_zero.or_none("none"), "weight of the decay of the model", default=0.01

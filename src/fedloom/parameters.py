@@ -66,6 +66,18 @@ fraction = Rule(
     0.5,
     {"type": "number", "minimum": 0, "maximum": 1},
 )
+share = Rule(
+    lambda v: fraction.holds(v) and v > 0,
+    "a number above 0 and up to 1",
+    0.5,
+    {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+)
+below_one = Rule(
+    lambda v: fraction.holds(v) and v < 1,
+    "a number from 0 to below 1",
+    0.9,
+    {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+)
 per_cent = Rule(
     lambda v: _is_integer(v) and 0 <= v <= 100,
     "a whole number from 0 to 100",

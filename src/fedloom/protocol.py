@@ -33,6 +33,7 @@ from fedloom.parameters import (
     anything,
     at_least,
     at_least_zero,
+    below_one,
     between,
     flag,
     fraction,
@@ -42,6 +43,7 @@ from fedloom.parameters import (
     parametrised,
     per_cent,
     positive,
+    share,
 )
 from fedloom.pytrees import pytree, static
 from fedloom.replies import Cohort, Replies
@@ -49,8 +51,9 @@ from fedloom.schedules import Schedule
 from fedloom.types import Array, Tree
 
 __all__ = ["Algorithm", "Ask", "Cohort", "Replies", "Round", "algorithm", "ask", "relay"]
-__all__ += ["Rule", "anything", "at_least", "at_least_zero", "between", "flag", "fraction"]
-__all__ += ["instance_of", "one_of", "param", "parametrised", "per_cent", "positive"]
+__all__ += ["Rule", "anything", "at_least", "at_least_zero", "below_one", "between", "flag"]
+__all__ += ["fraction", "instance_of", "one_of", "param", "parametrised", "per_cent", "positive"]
+__all__ += ["share"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = public(__name__)

@@ -216,7 +216,7 @@ def test_totals_of_models_that_read_texts():
 
 # What is refused
 
-SINGLE = ("ffmdr", "ffmdr_consensus", "afl", "drfa", "drfa_prox", "drfa_ga")
+SINGLE = ("ffmdr", "ffmdr_consensus", "afl", "drfa", "drfa_prox", "drfa_ga", "scaff_pd")
 
 
 @pytest.mark.parametrize("family", sorted({entry.family for entry in CATALOGUE.values()}))

@@ -52,6 +52,12 @@ def fair(a, q):
     return minimize(lambda w: weighted(a, [value(i, w) ** (q + 1) for i in (0, 1)]), [0, 0]).x
 
 
+def tilted(a, t):
+    """Of log(sum_i a_i exp(t f_i)) / t, for t > 0."""
+    risk = lambda w: np.log(weighted(a, [np.exp(t * value(i, w)) for i in (0, 1)])) / t  # noqa: E731
+    return minimize(risk, [0, 0], tol=1e-10).x
+
+
 def enveloped(a, penalty):
     """Of sum_i a_i min_x f_i(x) + (penalty / 2) |x - w|^2."""
     near = [penalty * np.linalg.inv(h + penalty * np.eye(2)) for h in HESSIANS]

@@ -136,3 +136,46 @@ def q_fedsgd(clients, draws, *, lr, q, rounds, cohort):
             curvatures.append(q * loss ** (q - 1) * g @ g + length * loss**q)
         w = w - np.sum(deltas, axis=0) / np.sum(curvatures)
     return w
+
+
+def scaff_pd(clients, draws, *, lr, weight_lr, mu, steps, rounds, server_lr=1.0, extrapolation=1.0):
+    """Yu et al. 2023, Algorithm 1, with constant steps; returns the model, lambda and all c_i."""
+    n, x, lam, before = clients.n, np.zeros(clients.d), np.full(clients.n, 1 / clients.n), None
+    for r in range(1, rounds + 1):
+        looks = [draws.batch(r, 1, i) for i in range(n)]
+        losses = np.array([clients.value(i, x, b) for i, b in enumerate(looks)])
+        c_i = np.array([clients.grad(i, x, b) for i, b in enumerate(looks)])
+        before = losses if before is None else before
+        s = (1 + extrapolation) * losses - extrapolation * before
+        # The maximum of a concave quadratic on the simplex: a projection of where it would be.
+        lam = simplex((lam / weight_lr + s + mu / n) / (1 / weight_lr + mu))
+        c, ends = lam @ c_i, []
+        for i in range(n):
+            u = x
+            for batch in draws.batches(r, 2, i, steps):
+                u = u - lr * (clients.grad(i, u, batch) - c_i[i] + c)
+            ends.append(u)
+        x, before = x + server_lr * lam @ (np.array(ends) - x), losses
+    return x, lam, c_i
+
+
+def term(clients, draws, *, lr, tilt, steps, rounds, cohort, tracking=None, weights=None):
+    """Li et al. 2021: Algorithm 2 over clients; returns the model and the estimated risk."""
+    a = np.ones(clients.n) if weights is None else np.asarray(weights, float)
+    a, x = a / a.sum(), np.zeros(clients.d)
+    risk = sum(a[i] * clients.value(i, x) for i in range(clients.n))
+    for r in range(1, rounds + 1):
+        chosen = draws.cohort(r, cohort)
+        rate = len(chosen) / clients.n if tracking is None else tracking
+        share = {i: a[i] * clients.n / len(chosen) for i in chosen}
+        tilted = {i: np.exp(tilt * clients.value(i, x)) for i in chosen}
+        mixed = sum(share[i] * tilted[i] for i in chosen)
+        risk = np.log((1 - rate) * np.exp(tilt * risk) + rate * mixed) / tilt
+        moved = np.zeros(clients.d)
+        for i in chosen:
+            v = x
+            for batch in draws.batches(r, 1, i, steps):
+                v = v - lr * clients.grad(i, v, batch)
+            moved = moved + share[i] * tilted[i] / np.exp(tilt * risk) * (v - x)
+        x = x + moved
+    return x, risk

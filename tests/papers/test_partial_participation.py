@@ -52,6 +52,7 @@ from papers.limits import (
     robust,
     saddle,
     separate,
+    tilted,
 )
 
 PLAN = Plan(None, None)
@@ -113,6 +114,7 @@ def away(method):
 
 
 _STEPS = {"lr": 0.02, "dual_lr": 0.02, "local_steps": 1}
+_ADAPTIVE = {"lr": 0.2, "local_steps": 1, "server_lr": 0.02, "tau": 0.1, "cohort": 1}
 _ROBUST = {"lr": 0.02, "weight_lr": 0.005, "local_steps": 1}
 _PERSONAL = {"lr": 0.3, "local_steps": 1, "cohort": 1}
 _SPLIT = {"lr": 0.3, "local_steps": 30}
@@ -126,6 +128,19 @@ CASES = {
         fa.FedProx(lr=0.02, local_steps=2, cohort=1, sampling="by_weight"), "smooth", averaged
     ),
     "scaffold": Case(fa.Scaffold(lr=0.1, local_steps=3, cohort=1), "smooth", averaged, EXACT),
+    "fedavgm": Case(
+        fa.FedAvgM(lr=0.02, local_steps=1, momentum=0.5, cohort=1), "smooth", averaged
+    ),
+    "fedadagrad": Case(
+        fa.FedAdagrad(**_ADAPTIVE | {"server_lr": 0.5}), "smooth", averaged
+    ),
+    "fedadam": Case(fa.FedAdam(**_ADAPTIVE, b2=0.999), "smooth", averaged),
+    "fedyogi": Case(fa.FedYogi(**_ADAPTIVE, b2=0.999), "smooth", averaged),
+    "fednova": Case(  # batches of 2 rows: clients take 1 and 10 steps
+        fa.FedNova(lr=0.005, cohort=1), "smooth", averaged, batch_size=2
+    ),
+    "feddyn": Case(fa.FedDyn(lr=0.2, alpha=1.0, cohort=1), "smooth", averaged, EXACT),
+    "scaffnew": Case(fa.Scaffnew(lr=0.1, p=0.3, cohort=1), "smooth", averaged, EXACT),
     "decoupled_prox": Case(
         fa.DecoupledProx(lr=0.02, local_steps=1, cohort=1), "composite", composite
     ),
@@ -183,6 +198,19 @@ CASES = {
     ),
     "drfa_ga": Case(
         away(fa.DRFAGA(**_ROBUST, mu=4.0, cohort=1)), "smooth", lambda a: robust(a, mu=4.0), 0.02
+    ),
+    "scaff_pd": Case(
+        away(fa.ScaffPD(**_ROBUST, mu=4.0)), "smooth", lambda a: robust(a, mu=4.0), 0.02
+    ),
+    "scaff_pd, everyone": Case(
+        fa.ScaffPD(lr=0.1, weight_lr=0.3, local_steps=3), "smooth", robust, 1e-5
+    ),
+    "term": Case(
+        fa.TERM(lr=0.02, tilt=1.0, local_steps=1, cohort=1, tracking=0.02), "smooth",
+        lambda a: tilted(a, 1),
+    ),
+    "term, everyone": Case(
+        fa.TERM(lr=0.05, tilt=1.0, local_steps=1, cohort=2), "smooth", lambda a: tilted(a, 1), EXACT
     ),
     # Of a cohort of one the powers of the loss cancel, and with them the weights.
     "q_fedavg": Case(

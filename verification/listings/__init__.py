@@ -1,9 +1,10 @@
 """The NumPy transcriptions of `tests/papers`, and for which cases they say what comes out."""
 
-from verification.listings import linear, minimax, personal, vertical
+from verification.listings import baselines, linear, minimax, personal, vertical
 from verification.listings.base import Listing
 
 LISTINGS: dict[str, Listing] = {
+    **baselines.LISTINGS,
     **linear.LISTINGS,
     **minimax.LISTINGS,
     **personal.LISTINGS,

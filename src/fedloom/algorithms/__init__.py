@@ -9,7 +9,14 @@ from fedloom.lazy import names
 
 if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.averaging.fedavg import FedAvg as FedAvg
+    from fedloom.algorithms.averaging.feddyn import FedDyn as FedDyn
+    from fedloom.algorithms.averaging.fednova import FedNova as FedNova
+    from fedloom.algorithms.averaging.fedopt import FedAdagrad as FedAdagrad
+    from fedloom.algorithms.averaging.fedopt import FedAdam as FedAdam
+    from fedloom.algorithms.averaging.fedopt import FedAvgM as FedAvgM
+    from fedloom.algorithms.averaging.fedopt import FedYogi as FedYogi
     from fedloom.algorithms.averaging.fedprox import FedProx as FedProx
+    from fedloom.algorithms.averaging.scaffnew import Scaffnew as Scaffnew
     from fedloom.algorithms.averaging.scaffold import Scaffold as Scaffold
     from fedloom.algorithms.composite.decoupled_prox import DecoupledProx as DecoupledProx
     from fedloom.algorithms.composite.fast_fedda import FastFedDA as FastFedDA
@@ -48,6 +55,8 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.robust.drfa_prox import DRFAProx as DRFAProx
     from fedloom.algorithms.robust.q_fedavg import QFedAvg as QFedAvg
     from fedloom.algorithms.robust.q_fedsgd import QFedSGD as QFedSGD
+    from fedloom.algorithms.robust.scaff_pd import ScaffPD as ScaffPD
+    from fedloom.algorithms.robust.term import TERM as TERM
     from fedloom.algorithms.vertical.egvfl import EGVFL as EGVFL
     from fedloom.algorithms.vertical.egvfl_augmented import EGVFLAugmented as EGVFLAugmented
     from fedloom.algorithms.vertical.egvfl_compressed import EGVFLCompressed as EGVFLCompressed
@@ -72,7 +81,18 @@ else:
     __all__, __getattr__, __dir__ = names(
         __name__,
         {
-            "averaging": ("FedAvg", "FedProx", "Scaffold"),
+            "averaging": (
+                "FedAdagrad",
+                "FedAdam",
+                "FedAvg",
+                "FedAvgM",
+                "FedDyn",
+                "FedNova",
+                "FedProx",
+                "FedYogi",
+                "Scaffnew",
+                "Scaffold",
+            ),
             "composite": ("DecoupledProx", "FastFedDA", "FedADMM", "FedDR", "FedDualAvg", "FedMid"),
             "minimax": (
                 "CODASCA",
@@ -98,7 +118,16 @@ else:
                 "QuPeL",
             ),
             "personal.quantisation": ("Quantisation",),
-            "robust": ("AFL", "DRFA", "DRFAGA", "DRFAProx", "QFedAvg", "QFedSGD"),
+            "robust": (
+                "AFL",
+                "DRFA",
+                "DRFAGA",
+                "DRFAProx",
+                "QFedAvg",
+                "QFedSGD",
+                "ScaffPD",
+                "TERM",
+            ),
             "vertical": (
                 "EGVFL",
                 "EGVFLAugmented",

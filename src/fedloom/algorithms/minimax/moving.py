@@ -9,10 +9,7 @@ import jax.numpy as jnp
 from fedloom.algorithms.minimax.point import PrimalDual, first_point
 from fedloom.local import repeat
 from fedloom.oracles import SaddleFedView
-from fedloom.parameters import Rule, fraction
 from fedloom.types import Array
-
-share = Rule(lambda v: fraction.holds(v) and v > 0, "a number above 0 and up to 1", 0.5)
 
 
 class Moving(NamedTuple):
