@@ -70,7 +70,7 @@ def _played(algorithm: Algorithm, federation: Federation, stage: str) -> tuple[E
 
     def incoming(replies: Replies) -> Replies:
         request = asked[-1]
-        said = jax.tree.map(jnp.asarray, request.message)
+        said = jax.tree.map(jnp.asarray, request.message_to(0))
         one = jax.tree.map(lambda v: v[0], replies.value)
         about = request.method, len(request.to), request.occasion, request.to.uniform
         heard.append(Expected(said, one, *about))
