@@ -48,6 +48,8 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.robust.drfa_prox import DRFAProx as DRFAProx
     from fedloom.algorithms.robust.q_fedavg import QFedAvg as QFedAvg
     from fedloom.algorithms.robust.q_fedsgd import QFedSGD as QFedSGD
+    from fedloom.algorithms.vertical.cvfl import CVFL as CVFL
+    from fedloom.algorithms.vertical.ef_vfl import EFVFL as EFVFL
     from fedloom.algorithms.vertical.egvfl import EGVFL as EGVFL
     from fedloom.algorithms.vertical.egvfl_augmented import EGVFLAugmented as EGVFLAugmented
     from fedloom.algorithms.vertical.egvfl_compressed import EGVFLCompressed as EGVFLCompressed
@@ -61,6 +63,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.vertical.egvfl_proximal import EGVFLProximal as EGVFLProximal
     from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks as EGVFLSlacks
     from fedloom.algorithms.vertical.sharing_admm import SharingADMM as SharingADMM
+    from fedloom.algorithms.vertical.split_training import SplitTraining as SplitTraining
     from fedloom.algorithms.vertical.vertical_agd import VerticalAGD as VerticalAGD
     from fedloom.algorithms.vertical.vertical_gd import VerticalGD as VerticalGD
     from fedloom.algorithms.wrappers import Compressed as Compressed
@@ -100,6 +103,8 @@ else:
             "personal.quantisation": ("Quantisation",),
             "robust": ("AFL", "DRFA", "DRFAGA", "DRFAProx", "QFedAvg", "QFedSGD"),
             "vertical": (
+                "CVFL",
+                "EFVFL",
                 "EGVFL",
                 "EGVFLAugmented",
                 "EGVFLCompressed",
@@ -111,6 +116,7 @@ else:
                 "EGVFLProximal",
                 "EGVFLSlacks",
                 "SharingADMM",
+                "SplitTraining",
                 "VerticalAGD",
                 "VerticalGD",
             ),
