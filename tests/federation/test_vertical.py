@@ -64,6 +64,31 @@ def test_other_vertical_methods_end_where_the_simulator_ends(key, tmp_path):
     same(conductor.run(), simulated(tmp_path, chosen))
 
 
+def test_a_fusion_model_comes_home_and_predicts_with_the_shares_of_the_parties(tmp_path):
+    small = {"kind": "mlp", "hidden": [3]}
+    chosen = settings(
+        algorithm={"key": "ef_vfl", "compressor": {"kind": "topk", "per_cent": 40}, "lr": 0.02},
+        problem={"network": small, "embedding": 2, "fusion": small},
+        run={"rounds": 4, "eval_every": 4, "batch_size": 16},
+    )
+    conductor, _ = federation(tmp_path, chosen, methods=["ef_vfl"])
+    result, expected = conductor.run(), simulated(tmp_path, chosen)
+    same(result, expected)
+    assert set(result.model) == {"label party"}
+    result.save(tmp_path / "home")
+    fl.save_shares(fl.load(tmp_path / "home"), tmp_path / "shares")
+    for name in NAMES:  # which each brings along
+        (tmp_path / name / "shares" / "a-run").rename(tmp_path / "shares" / name)
+    parties = together(tmp_path / "files", chosen)
+    features = dict(zip(parties.names, parties.test_features, strict=True))
+    backwards = dict(reversed(features.items()))  # the fusion model knows the order
+    scores = fl.joint_predict(chosen.problem, backwards, tmp_path / "shares")
+    assert np.mean((scores > 0) == parties.test_y) == pytest.approx(expected.final["accuracy"])
+    del features["clinic"]
+    with pytest.raises(fl.FedloomError, match="features must be given for laboratory, clinic"):
+        fl.joint_predict(chosen.problem, features, tmp_path / "shares")
+
+
 def test_ids_are_matched_in_private(tmp_path):
     try:
         needs("private_set_intersection.python", "psi")
