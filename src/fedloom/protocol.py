@@ -151,6 +151,7 @@ class Algorithm:
     needs_everyone: ClassVar[bool] = False  # whether a round needs a reply of every client
     takes_constraint: ClassVar[bool] = False  # whether it can use a g that is a constraint
     takes_fusion: ClassVar[bool] = False  # whether it trains a network at the label party
+    tells_labels: ClassVar[bool] = False  # whether the label party sends labels to other parties
     finite: ClassVar[bool] = True  # whether a message with NaN or infinity is refused on a network
 
     def init_hub(self, fed: AnyFed, key: Array, /) -> Tree:

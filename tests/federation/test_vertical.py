@@ -8,11 +8,12 @@ import polars as pl
 import pytest
 
 import fedloom as fl
-from federation.parties import NAMES, federation, settings, together
+from federation.parties import NAMES, OWN, federation, settings, together
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.errors import FederationError, RefusedError
 from fedloom.exchange import wire
 from fedloom.experiments import building, registries
+from fedloom.federation.policy_file import set_policy
 from fedloom.federation.server.sites import SiteError
 from fedloom.hints import needs
 
@@ -87,6 +88,15 @@ def test_a_fusion_model_comes_home_and_predicts_with_the_shares_of_the_parties(t
     del features["clinic"]
     with pytest.raises(fl.FedloomError, match="features must be given for laboratory, clinic"):
         fl.joint_predict(chosen.problem, features, tmp_path / "shares")
+
+
+def test_labels_leave_only_where_the_label_party_allows_the_method_that_sends_them(tmp_path):
+    table = building.describe(CATALOGUE["cvfl"].example(), registries.ALGORITHMS, tag="key")
+    conductor, _ = federation(tmp_path, settings(algorithm=table), methods=["cvfl"])
+    with pytest.raises(FederationError, match=r"cvfl sends the labels .* has not allowed it"):
+        conductor.run()
+    set_policy(tmp_path / "server", methods=["cvfl"], **OWN)
+    assert conductor._of_all()
 
 
 def test_ids_are_matched_in_private(tmp_path):

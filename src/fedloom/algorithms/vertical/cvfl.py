@@ -10,7 +10,8 @@ partitioned data", ICML 2022, Algorithm 1, with Q local steps a round:
     hub       Q times:  w <- w - lr (grad_w l_B(w, C(h_1), ..., C(h_n)) + l2 w)
 
 The labels of a batch leave the label party, as in the paper: local steps need them. Where they must
-stay, use `split_training` or `ef_vfl`. What compression loses does not vanish: with a compressor
+stay, use `split_training` or `ef_vfl`; between real sites the label party's policy must name `cvfl`
+among its `methods`. What compression loses does not vanish: with a compressor
 that keeps a fixed share it ends near a solution, not at one.
 
 Paper     here                      Paper     here
@@ -60,6 +61,7 @@ class CVFL(Algorithm):
 
     takes: ClassVar[str] = "vertical"
     takes_fusion: ClassVar[bool] = True
+    tells_labels: ClassVar[bool] = True
     needs_everyone: ClassVar[bool] = True
 
     compressor: Compressor = param(_compressor, "the compressor C of the embeddings")

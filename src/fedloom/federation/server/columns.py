@@ -66,6 +66,13 @@ class ColumnsAtServer:
         self.frame = read_frame(Path(policy.data_of(home)), dialect=self.joining.dialect)
         policy.check_id(self.joining.id)
         policy.check_label(self.joining.label)
+        method = settings.tables["algorithm"]["key"]
+        if settings.algorithm.tells_labels and method not in policy.methods:
+            raise FederationError(
+                f"{method} sends the labels of each batch to all parties, and the label party has "
+                f"not allowed it. Use split_training or ef_vfl, or add {method!r} to methods in "
+                f"{home / POLICY}."
+            )
         self.policy = policy
         for column in (self.joining.id, self.joining.label):
             if column not in self.frame.columns:
