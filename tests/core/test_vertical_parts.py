@@ -30,6 +30,8 @@ def test_sparse_products_are_scipys(double):
         np.testing.assert_allclose(made.adjoint(jnp.asarray(y)), a.T @ y, atol=1e-12)
     some = np.array([7, 0, 299])
     np.testing.assert_allclose(made.some_of_forward(some, jnp.ones(40)), a[some].sum(1), atol=1e-12)
+    np.testing.assert_array_equal(made.some_rows(some).matrix(), a[some].toarray())
+    assert made.some_rows(slice(None)) is made
     columns = np.array([3, 7])
     np.testing.assert_allclose(
         made.some_of_adjoint(columns, jnp.ones(300)), a.sum(0)[columns], atol=1e-12
@@ -49,6 +51,7 @@ def test_dense_products_are_numpys(tail, double):
     some = np.array([3, 0])
     np.testing.assert_allclose(made.some_of_forward(some, x), (a @ x)[some], atol=1e-13)
     np.testing.assert_allclose(made.some_of_adjoint(some, y), (a.T @ y)[some], atol=1e-13)
+    np.testing.assert_array_equal(made.some_rows(some).matrix(), a[some])
     np.testing.assert_allclose(made.gram(), a.T @ a, atol=1e-13)
     np.testing.assert_array_equal(made.matrix(), a)
 

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedloom import draws
+from fedloom import draws, optimisers
 from fedloom.operators.compressors import Compressor
-from fedloom.optimisers import SGD, Optimiser
+from fedloom.optimisers import Optimiser
 from fedloom.oracles import PartyOracle, VerticalFedView
-from fedloom.parameters import instance_of, param
 from fedloom.types import Array, Scalar, Tree
 
 
@@ -38,8 +37,7 @@ class SplitParty(NamedTuple):
 
 def optimiser_param() -> Any:
     """A field for the optimiser of hub and parties."""
-    doc = "what makes steps of gradients, at hub and parties; it remembers over rounds"
-    return param(instance_of(Optimiser), doc, default=SGD())
+    return optimisers.optimiser_param("of hub and parties, remembered from round to round")
 
 
 def first_hub(fed: VerticalFedView, key: Array, optimiser: Optimiser) -> SplitHub:
