@@ -109,9 +109,11 @@ def test_all_are_split_training_where_nothing_is_compressed_and_steps_are_single
         jax.tree.map(close, simulate(method, FUSED).model, plain)
 
 
-def test_an_optimiser_remembers_over_rounds(double):
-    ball = fl.optimisers.Momentum(momentum=0.9)
-    found = simulate(SplitTraining(lr=LR, optimiser=ball), SUMMED, batch_size=None).model
+def test_an_optimiser_remembers_over_rounds_and_over_a_resumption(tmp_path, double):
+    method = SplitTraining(lr=LR, optimiser=fl.optimisers.Momentum(momentum=0.9, clip=1e6))
+    simulate(method, SUMMED, rounds=2, batch_size=None).save(tmp_path / "half")
+    half = fl.load(tmp_path / "half")
+    found = simulate(method, SUMMED, batch_size=None, resume=half).model
     a, x, m = DATA.whole, np.zeros(sum(DATA.widths)), np.zeros(sum(DATA.widths))
     for _ in range(ROUNDS):
         m = 0.9 * m + a.T @ (a @ x - DATA.b) + DATA.l2 * x

@@ -32,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.algorithms.vertical import splitting
-from fedloom.algorithms.vertical.splitting import SplitHub, SplitParty
+from fedloom.algorithms.vertical.splitting import Memory, SplitHub, SplitParty
 from fedloom.cohorts import everyone
 from fedloom.local import repeat
 from fedloom.operators.compressors import Compressor, TopK
@@ -110,9 +110,10 @@ class CVFL(Algorithm):
             mixed = parts.at[shown.place].set(batch.forward(x))
             return f.rows_loss(shown.model, mixed, shown.labels)
 
-        def step(state: tuple[Array, Tree], _: Array) -> tuple[Array, Tree]:
+        def step(state: tuple[Array, Memory], _: Array) -> tuple[Array, Memory]:
             x, memory = state
-            return self.optimiser.move(x, jax.grad(loss)(x) + f.grad_r(x), memory, self.lr)
+            gradient = jax.grad(loss)(x) + f.grad_r(x)
+            return splitting.moved(x, gradient, memory, self.optimiser, self.lr)
 
         share, memory = repeat(step, (client.share, client.memory), key, self.local_steps)
         return SplitParty(share, memory, client.seed), ()

@@ -17,21 +17,23 @@ from fedloom import draws, optimisers
 from fedloom.operators.compressors import Compressor
 from fedloom.optimisers import Optimiser
 from fedloom.oracles import PartyOracle, VerticalFedView
-from fedloom.types import Array, Scalar, Tree
+from fedloom.types import Array, Scalar
+
+Memory = tuple[Array, ...]  # what an optimiser remembers, array by array, as a state can be saved
 
 
 class SplitHub(NamedTuple):
     """The fusion network w, and what its optimiser remembers."""
 
     model: Array
-    memory: Tree
+    memory: Memory
 
 
 class SplitParty(NamedTuple):
     """A party's network x_i, what its optimiser remembers, and the seed of the round's batch."""
 
     share: Array
-    memory: Tree
+    memory: Memory
     seed: Array
 
 
@@ -43,13 +45,22 @@ def optimiser_param() -> Any:
 def first_hub(fed: VerticalFedView, key: Array, optimiser: Optimiser) -> SplitHub:
     """A fresh fusion network."""
     model = fed.init_fusion(key)
-    return SplitHub(model, optimiser.begin(model))
+    return SplitHub(model, tuple(jax.tree.leaves(optimiser.begin(model))))
 
 
 def first_party(f: PartyOracle, key: Array, optimiser: Optimiser) -> SplitParty:
     """A fresh network."""
     share = f.start(key)
-    return SplitParty(share, optimiser.begin(share), seed_of(key))
+    return SplitParty(share, tuple(jax.tree.leaves(optimiser.begin(share))), seed_of(key))
+
+
+def moved(
+    w: Array, gradient: Array, memory: Memory, optimiser: Optimiser, lr: Scalar
+) -> tuple[Array, Memory]:
+    """A step of a network: its arrays after it, and what the optimiser remembers."""
+    structure = jax.tree.structure(jax.eval_shape(optimiser.begin, w))
+    w, after = optimiser.move(w, gradient, jax.tree.unflatten(structure, memory), lr)
+    return w, tuple(jax.tree.leaves(after))
 
 
 def seed_of(key: Array) -> Array:
@@ -80,7 +91,7 @@ def slopes(fed: VerticalFedView, model: Array, parts: Array, labels: Array) -> t
 
 def moved_hub(hub: SplitHub, slope: Array, optimiser: Optimiser, lr: Scalar) -> SplitHub:
     """A step of the fusion network."""
-    return SplitHub(*optimiser.move(hub.model, slope, hub.memory, lr))
+    return SplitHub(*moved(hub.model, slope, hub.memory, optimiser, lr))
 
 
 def moved_party(
@@ -90,5 +101,4 @@ def moved_party(
     share = client.share
     rows = f.batch_rows(key_of(client.seed))
     gradient = f.on_rows(rows).pull(share, slope) + f.grad_r(share)
-    share, memory = optimiser.move(share, gradient, client.memory, lr)
-    return SplitParty(share, memory, client.seed)
+    return SplitParty(*moved(share, gradient, client.memory, optimiser, lr), client.seed)
