@@ -142,15 +142,18 @@ def personal(draw: Draw, method: Algorithm, n: int) -> Posed:
 
 @st.composite
 def vertical(draw: Draw, method: Algorithm, n: int) -> Posed:
-    """All losses; a network where the method trains one."""
+    """All losses; networks where the method trains them, at parties and hub."""
     loss = draw(st.sampled_from(["squared", "logistic", "softmax"]))
+    trains = isinstance(method, EGVFLNonlinear) or method.takes_fusion
+    network = draw(st.none() | networks) if trains else None
     problem = Vertical(
         loss=loss,
         mean=draw(st.booleans()),
         l2=draw(penalties),
         regulariser=draw(regularisers(method)),
-        network=draw(st.none() | networks) if isinstance(method, EGVFLNonlinear) else None,
+        network=network,
         embedding=2,
+        fusion=draw(st.none() | networks) if network and method.takes_fusion else None,
     )
     classes = {"squared": draw(st.sampled_from([0, 2])), "logistic": 2, "softmax": 3}[loss]
     parties = draw(st.lists(st.integers(1, 4), min_size=n, max_size=n))

@@ -4,7 +4,8 @@
 
 A gradient is whatever a method's listing steps along, corrections and proximal terms included; with
 `clip` it is shortened first. Weight decay is decoupled: it does not pass through the optimiser.
-What an optimiser remembers is renewed in every round: clients keep and send nothing for it.
+What an optimiser remembers is renewed in every round, so that clients keep and send nothing for it;
+only split training, in which a round is one step, keeps it from round to round.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -75,9 +76,9 @@ class Optimiser:
 _an_optimiser = Rule(lambda v: isinstance(v, Optimiser), "an optimiser", None)
 
 
-def optimiser_param() -> Any:
+def optimiser_param(memory: str = "anew each round") -> Any:
     """A field for the local optimiser of a method; plain gradient steps by default."""
-    return param(_an_optimiser, "what makes steps of gradients; anew each round", default=SGD())
+    return param(_an_optimiser, f"what makes steps of gradients; {memory}", default=SGD())
 
 
 def _clip() -> Any:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from fedloom.layout import Layout
 from fedloom.lazy import public
+from fedloom.loss_oracles import ScaledLoss as ScaledLoss
+from fedloom.loss_oracles import ScoreLoss as ScoreLoss
 from fedloom.operators.blocks import Block
 from fedloom.operators.quantisers import Quantiser
 from fedloom.rows import Batch, ClientRows, Spec
@@ -214,6 +216,15 @@ class PartyOracle(ClientOracle, Protocol):
     def largest_eigenvalue(self, key: Array) -> Array:
         """lam_max(A_i'A_i)."""
 
+    def batch_rows(self, key: Array) -> Array | slice:
+        """The rows of the batch that a key draws; the hub draws the same from the same key."""
+
+    def on_rows(self, rows: Array | slice) -> "PartyOracle":
+        """The oracles of some rows alone."""
+
+    def rows_loss(self, fusion: Array, parts: Array, labels: Array) -> Array:
+        """As the hub's, for a party that was told the labels of some rows."""
+
 
 @runtime_checkable
 class FedView(Protocol):
@@ -257,36 +268,6 @@ class SaddleFedView(FedView, Protocol):
         """A fresh y, as a vector."""
 
 
-class ScaledLoss(Protocol):
-    """The loss l(z / beta), at the labels, of the scores z = sum_i A_i x_i."""
-
-    def grad(self, z: Array) -> Array:
-        """The gradient at z."""
-
-    def prox(self, v: Array, step: Scalar) -> Array:
-        """argmin_z  step l(z / beta) + |z - v|^2 / 2."""
-
-
-class ScoreLoss(ScaledLoss, Protocol):
-    """The loss l(z) itself, with beta = 1."""
-
-    @property
-    def smoothness(self) -> float:
-        """The Lipschitz constant of the gradient."""
-
-    def zeros(self) -> Array:
-        """Scores of zero, in the shape that l takes."""
-
-    def value(self, z: Array) -> Array:
-        """l(z)."""
-
-    def conjugate_grad(self, y: Array) -> Array:
-        """The gradient of l*(y) = max_z y'z - l(z), where l* is smooth."""
-
-    def scaled(self, beta: Scalar) -> ScaledLoss:
-        """The loss l(z / beta)."""
-
-
 @runtime_checkable
 class VerticalFedView(FedView, Protocol):
     """What the label party knows, which is the hub of a vertical federation."""
@@ -295,6 +276,21 @@ class VerticalFedView(FedView, Protocol):
     def labels(self) -> Held:
         """The labels b, as the loss takes them."""
 
+    def zero_part(self) -> Array:
+        """Zeros in the shape of one party's part A_i(x_i), for all rows."""
+
     @property
     def loss(self) -> ScoreLoss:
         """The loss l(., b) of the summed scores."""
+
+    def init_fusion(self, key: Array) -> Array:
+        """A fresh fusion model, as a vector; an empty one where the parties' parts are summed."""
+
+    def fused(self, fusion: Array, parts: Array) -> Array:
+        """The scores of rows, from the parties' parts (n, rows, ...) of them."""
+
+    def batch_rows(self, key: Array) -> Array | slice:
+        """The rows of the batch that a key draws; all of them where the run has no batches."""
+
+    def rows_loss(self, fusion: Array, parts: Array, labels: Array) -> Array:
+        """An estimate of l from some rows: of their labels, and the parts (n, rows, ...)."""

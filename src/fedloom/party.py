@@ -14,6 +14,7 @@ from fedloom.layout import Layout
 from fedloom.objective import prox
 from fedloom.operators.blocks import Block
 from fedloom.oracles import PartyOracle
+from fedloom.rows import some_rows
 from fedloom.types import Array, Scalar
 
 _POWER_STEPS = 100
@@ -22,11 +23,19 @@ _POWER_STEPS = 100
 class PartyObjective:
     """The oracles of one party: products with its columns, and its part r_i of the penalty."""
 
-    def __init__(self, problem: Any, layout: Layout, block: Block, classes: int):
+    def __init__(
+        self,
+        problem: Any,
+        layout: Layout,
+        block: Block,
+        classes: int,
+        batch_size: int | None = None,
+    ):
         self.problem = problem
         self.layout = layout
         self.block = block
         self.classes = classes
+        self.batch_size = batch_size
 
     @property
     def rows(self) -> int:
@@ -38,6 +47,11 @@ class PartyObjective:
         """Whether the party has no network, so that its products are linear in its share."""
         return self.problem.network is None
 
+    @property
+    def fused(self) -> bool:
+        """Whether the outputs of its network go into another, at the label party."""
+        return self.problem.fusion is not None
+
     def zeros(self) -> Array:
         """The zero vector of the share's size."""
         return jnp.zeros(self.layout.size, self.layout.dtype)
@@ -48,7 +62,7 @@ class PartyObjective:
         return self.layout.ravel(share)
 
     def forward(self, x: Array) -> Array:
-        """The product A_i x_i; with a network, of its outputs with the head."""
+        """The product A_i x_i; with a network, of its outputs with the head, or the outputs."""
         return self.forward_on(self.block, x)
 
     def forward_on(self, block: Block, x: Array) -> Array:
@@ -57,7 +71,19 @@ class PartyObjective:
         if self.linear:
             return block.forward(share)
         outputs = self.problem.network.apply(share["network"], block.matrix())
-        return outputs @ share["head"]
+        return outputs if self.fused else outputs @ share["head"]
+
+    def batch_rows(self, key: Array) -> Array | slice:
+        """The rows of the batch that a key draws; the hub draws the same from the same key."""
+        return some_rows(key, self.rows, self.batch_size)
+
+    def on_rows(self, rows: Array | slice) -> "PartyObjective":
+        """The oracles of some rows alone."""
+        return PartyObjective(self.problem, self.layout, self.block.some_rows(rows), self.classes)
+
+    def rows_loss(self, fusion: Array, parts: Array, labels: Array) -> Array:
+        """An estimate of the loss of all rows, from parts and labels of some."""
+        return self.problem.rows_loss(fusion, parts, labels, self.rows, self.classes)
 
     def adjoint(self, y: Array) -> Array:
         """The product A_i'y."""
@@ -75,8 +101,8 @@ class PartyObjective:
         return jax.vjp(self.forward, x)[1](y)[0]
 
     def grad_r(self, x: Array) -> Array:
-        """The gradient of (l2 / 2) |x|^2; with a network, of its head only."""
-        if self.linear:
+        """The gradient of (l2 / 2) |x|^2; with a network that has a head, of the head only."""
+        if self.linear or self.fused:
             return self.problem.l2 * x
         share = self.layout.unravel(x)
         nothing = jax.tree.map(jnp.zeros_like, share)
@@ -89,8 +115,7 @@ class PartyObjective:
 
     def penalty(self, x: Array) -> Array:
         """The value (l2 / 2) |x|^2."""
-        share = self.layout.unravel(x)
-        head = share if self.linear else share["head"]
+        head = x if self.linear or self.fused else self.layout.unravel(x)["head"]
         return 0.5 * self.problem.l2 * (head**2).sum()
 
     def gram(self) -> Array:

@@ -1,9 +1,7 @@
 """Problem and clients brought together: what the hub may know, and what each client holds."""
 
-import dataclasses
 from typing import Any
 
-import jax
 import numpy as np
 from jax.typing import DTypeLike
 
@@ -11,68 +9,17 @@ from fedloom.data import gaps
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.errors import DataError, ParameterError
+from fedloom.hub_view import Fed as Fed
+from fedloom.hub_view import LabelParty as LabelParty
 from fedloom.layout import Layout
-from fedloom.objective import prox
 from fedloom.operators.blocks import Block, block
-from fedloom.oracles import AnyOracle, SaddleFedView, VerticalFedView
+from fedloom.oracles import AnyOracle
 from fedloom.party import PartyObjective
 from fedloom.problems.base import Problem
-from fedloom.problems.losses import Loss
-from fedloom.problems.vertical import Vertical
+from fedloom.problems.vertical import LABEL_PARTY, Vertical
 from fedloom.pytrees import abstract, pytree, static
 from fedloom.rows import Rows, Spec, Store, store
-from fedloom.types import Array, Held, Scalar
-
-
-@pytree
-class Fed:
-    """What the hub may know: how many clients there are, how they count, and the regulariser."""
-
-    problem: Problem  # what is optimised
-    weights: Held  # (n,): the weights of the clients in the objective; they sum to one
-    n: int = static()  # how many clients there are
-    layout: Layout = static()  # how a vector is divided into the arrays of a model
-    spec: Spec = static()  # the shape of a row's features, the number of classes, the dtype
-    row: Rows | None = static(default=None)  # shape and dtype of a row; None where columns are held
-
-    def init_model(self, key: Array) -> Array:
-        """A fresh model, as a vector.
-
-        Args:
-            key: A random key.
-        """
-        return self.layout.ravel(self.problem.init(key, self.spec))
-
-    def init_dual(self, key: Array) -> Array:
-        """A fresh dual vector of a saddle problem."""
-        return self.layout.dual.ravel(self.problem.init_dual(key, self.spec))  # type: ignore[union-attr, attr-defined]
-
-    def prox(self, v: Array, step: Scalar) -> Array:
-        """The proximal map of step * g, with g the regulariser of the problem."""
-        return prox(self.problem.regulariser, self.layout, v, step)
-
-    def regularisation(self, w: Array) -> Array:
-        """The value g(w) of the regulariser."""
-        return self.problem.regulariser.value(self.layout.unravel(w))
-
-
-@pytree
-class LabelParty(Fed):
-    """The hub of a vertical federation: the party that has the labels."""
-
-    problem: Vertical
-    labels: Held = dataclasses.field(kw_only=True)  # as the loss takes them
-    test_labels: Held | None = dataclasses.field(kw_only=True)  # None: there are no test rows
-    order: tuple[int, ...] = static(default=())  # of the parties in a model: by their names
-
-    def init_model(self, key: Array) -> Array:
-        """Zeros."""
-        return jax.numpy.zeros(self.layout.size, self.layout.dtype)
-
-    @property
-    def loss(self) -> Loss:
-        """The loss at the labels."""
-        return self.problem.loss_at(self.labels, self.spec.classes, self.spec.dtype)
+from fedloom.types import Array, Held
 
 
 @pytree
@@ -106,6 +53,7 @@ class Party:
     layout: Layout = static()
     classes: int = static()
     members: tuple[int, ...] = static()
+    batch_size: int | None = static(default=None)
 
     @property
     def size(self) -> int:
@@ -114,7 +62,8 @@ class Party:
 
     def objective(self, index: Array | int) -> PartyObjective:
         """The oracles of the party."""
-        return PartyObjective(self.problem, self.layout, self.train, self.classes)
+        laid_out = (self.layout, self.train, self.classes)
+        return PartyObjective(self.problem, *laid_out, self.batch_size)
 
 
 @pytree
@@ -137,7 +86,7 @@ def assemble(
     """Bring a problem and clients together."""
     if problem.kind != "table" and not clients.is_complete():  # gaps of raw tables are counted
         gaps.refuse(clients)
-    fed = know(problem, clients, precision)
+    fed = know(problem, clients, precision, batch_size)
     if isinstance(clients, Parties):
         return Federation(fed, tuple(alone(problem, clients, batch_size, precision)))
     train = _cast(clients.train, precision)
@@ -161,10 +110,13 @@ def assemble(
     return Federation(fed, tuple(groups))
 
 
-def know(problem: Problem, clients: Holders, precision: str) -> Fed:
-    """What the hub learns of the clients before the first round: their number and sizes."""
+def know(problem: Problem, clients: Holders, precision: str, batch_size: int | None = None) -> Fed:
+    """What the hub learns of the clients before the first round: their number and sizes.
+
+    The hub of parties draws the rows of a batch, for all of them.
+    """
     if isinstance(clients, Parties):
-        return _know_parties(vertical(problem), clients, precision)
+        return _know_parties(vertical(problem), clients, precision, batch_size)
     if isinstance(problem, Vertical):
         raise ParameterError(
             "a vertical problem needs parties with columns of the same rows; got clients with "
@@ -194,7 +146,7 @@ def _check_symbols(problem: Problem, clients: Clients) -> None:
 def alone(problem: Problem, clients: Holders, batch_size: int | None, precision: str) -> list[Any]:
     """Each client by itself, with nothing but its own rows: what a site of a network holds."""
     if isinstance(clients, Parties):
-        return _parties(vertical(problem), clients, precision)
+        return _parties(vertical(problem), clients, precision, batch_size)
     fed = know(problem, clients, precision)
     variants: dict[int, Problem] = {}
     for variant, members in fed.problem.groups(clients):
@@ -220,10 +172,14 @@ def vertical(problem: Problem) -> Vertical:
     return problem
 
 
-def _know_parties(problem: Vertical, parties: Parties, precision: str) -> LabelParty:
+def _know_parties(
+    problem: Vertical, parties: Parties, precision: str, batch_size: int | None
+) -> LabelParty:
     """What the label party knows: the labels, and how many features the others have."""
     shares = dict(zip(parties.names, parties.widths, strict=True))
     tested = parties.test_y
+    own = () if problem.fusion is None else (LABEL_PARTY,)
+    names = (*parties.names, *own)
     return LabelParty(
         problem,
         np.asarray(problem.client_weights(parties.widths), precision),
@@ -232,11 +188,14 @@ def _know_parties(problem: Vertical, parties: Parties, precision: str) -> LabelP
         Spec((sum(parties.widths),), parties.classes, precision),
         labels=problem.targets(parties.y, parties.classes, precision),
         test_labels=None if tested is None else problem.targets(tested, parties.classes, precision),
-        order=tuple(sorted(range(len(parties)), key=parties.names.__getitem__)),
+        order=tuple(sorted(range(len(names)), key=names.__getitem__)),
+        batch_size=batch_size,
     )
 
 
-def _parties(problem: Vertical, parties: Parties, precision: str) -> list[Party]:
+def _parties(
+    problem: Vertical, parties: Parties, precision: str, batch_size: int | None
+) -> list[Party]:
     """Each party with its own columns."""
     tested = parties.test_features or [None] * len(parties)
     return [
@@ -247,6 +206,7 @@ def _parties(problem: Vertical, parties: Parties, precision: str) -> list[Party]
             problem.share_layout(features.shape[1], parties.classes, precision),
             parties.classes,
             (i,),
+            batch_size,
         )
         for i, (features, held_out) in enumerate(zip(parties.features, tested, strict=True))
     ]
@@ -274,8 +234,3 @@ def _one(rows: Rows, precision: str) -> Rows:
 def _dtype(array: np.ndarray, precision: str) -> DTypeLike:
     """Floating point numbers at the run's precision; classes and tokens as 32-bit integers."""
     return np.int32 if np.issubdtype(array.dtype, np.integer) else precision
-
-
-# What authors are promised, checked by mypy.
-_PROMISE: type[SaddleFedView] = Fed
-_PROMISE_OF_LABELS: type[VerticalFedView] = LabelParty

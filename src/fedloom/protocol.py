@@ -66,11 +66,16 @@ T = TypeVar("T")
 class Ask:
     """One exchange: the name of a client method, the message for it, and who gets it."""
 
-    message: Tree  # what every client of the cohort is sent
+    message: Tree  # what every client of the cohort is sent; with `each`, a stack of messages
     to: Cohort  # who is asked
     method: str = static()  # the name of the client method
     when: Array | bool = True  # False: the exchange does not take place in this round
     occasion: str = static(default="")  # when that is, in words
+    each: bool = static(default=False)  # whether each slot of the cohort gets a message of its own
+
+    def message_to(self, slot: int) -> Tree:
+        """What the client in one slot of the cohort is sent."""
+        return jax.tree.map(lambda stack: stack[slot], self.message) if self.each else self.message
 
 
 def ask(
@@ -80,6 +85,7 @@ def ask(
     to: Cohort,
     when: Array | bool = True,
     occasion: str = "at times",
+    each: bool = False,
 ) -> Ask:
     """Ask the clients of a cohort to run a method of the algorithm on a message.
 
@@ -93,8 +99,10 @@ def ask(
             not, nobody is asked, and sums and means of the replies are zero.
         occasion: Where `when` may be false: in words, when the exchange takes place. The pages of
             the methods and `fedloom explain` show it.
+        each: Whether every client gets a message of its own: the arrays of `message` then have a
+            first axis with an entry for each slot of the cohort, and only that entry is sent.
     """
-    return Ask(message, to, method.__name__, when, "" if when is True else occasion)
+    return Ask(message, to, method.__name__, when, "" if when is True else occasion, each)
 
 
 Round = Generator[Ask, Replies, tuple[Any, Any]]  # what `round` and `opening` return
@@ -145,6 +153,8 @@ class Algorithm:
     own_models: ClassVar[bool] = False  # whether clients deploy networks of their own, `f.own`
     needs_everyone: ClassVar[bool] = False  # whether a round needs a reply of every client
     takes_constraint: ClassVar[bool] = False  # whether it can use a g that is a constraint
+    takes_fusion: ClassVar[bool] = False  # whether it trains a network at the label party
+    tells_labels: ClassVar[bool] = False  # whether the label party sends labels to other parties
     finite: ClassVar[bool] = True  # whether a message with NaN or infinity is refused on a network
 
     def init_hub(self, fed: AnyFed, key: Array, /) -> Tree:

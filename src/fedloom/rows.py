@@ -48,6 +48,13 @@ class Drawn(NamedTuple):
     counts: Array | None  # (b,) False marks padding; None: every row counts
 
 
+def some_rows(key: Array, total: int, count: int | None) -> Array | slice:
+    """Which `count` of `total` rows a key draws, without replacement; all if there are no more."""
+    if count is None or count >= total:
+        return slice(None)
+    return draws.distinct(key, draws.domain(total), count)
+
+
 class Batch(NamedTuple):
     """Some rows of one client, and which of them count."""
 

@@ -12,11 +12,11 @@ from fedloom.protocol import Algorithm
 PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
     "types errors version versions lazy files hints checksums draws pytrees parameters layout rows",
-    "protocol replies oracles cohorts schedules optimisers local objective saddle_objective party "
-    "operators",
+    "protocol replies oracles loss_oracles cohorts schedules optimisers local objective "
+    "saddle_objective party operators",
     "models problems",
     "directions data metrics",
-    "population",
+    "population hub_view",
     "algorithms",
     "rounds",
     "exchange",

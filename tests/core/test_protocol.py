@@ -1,8 +1,8 @@
 """The protocol carries what the five families need, without a special case.
 
-Four sketches in the smallest form that still shows the point: two exchanges with repeats (DRFA),
-unequal parties with a coin (EGVFL), client state with absent clients (FFMDR), and clients of
-different shapes (QuPeD). Each runs on both engines.
+Sketches in the smallest form that still shows the point: two exchanges with repeats (DRFA),
+unequal parties with a coin (EGVFL), client state with absent clients (FFMDR), clients of different
+shapes (QuPeD), and messages of their own (split training). Each runs on both engines.
 """
 
 from typing import NamedTuple
@@ -116,7 +116,30 @@ class UnlikeClients(Algorithm):
         return own, -self.lr * own.mean() * f.grad(model, key)
 
 
+@algorithm
+class OwnMessages(Algorithm):
+    """Split training in small: each client of a cohort gets a message of its own."""
+
+    cohort: int | None = None
+
+    def init_hub(self, fed, key, /):
+        return WeightedHub(fed.init_model(key), jnp.zeros(fed.n))
+
+    def init_client(self, f, key, /):
+        return jnp.ones(f.problem.width)
+
+    def round(self, hub, fed, key, /):
+        cohort = uniform(key, fed.n, self.cohort)
+        replies = yield ask(self.hear, 1 + hub.weights[cohort.ids], to=cohort, each=True)
+        return hub._replace(weights=hub.weights + replies.scatter(fed.n)), ()
+
+    def hear(self, own, message, f, key, /):
+        return own * message, message * own.sum()
+
+
 SKETCHES = {
+    "own messages": (OwnMessages(), Scaled()),
+    "own messages of some": (OwnMessages(cohort=3), Scaled()),
     "two exchanges": (TwoExchanges(0.3), fl.problems.Logistic()),
     "absent clients": (AbsentClientsCount(0.3), fl.problems.Logistic()),
     "unlike clients": (UnlikeClients(0.1), Scaled()),
@@ -153,6 +176,30 @@ def test_a_conditional_exchange_costs_nothing_when_it_does_not_take_place():
     messages = result.final["bytes_up"] / size
     # 40 rounds with about 2 of 4 clients each, and `coins` rounds with all 4.
     assert 40 * 4 * 0.5 - 30 < messages - 4 * coins < 40 * 4 * 0.5 + 30
+
+
+@pytest.mark.parametrize(
+    ("cohort", "message", "why"),
+    [
+        (lambda key, n: by_weight(key, jnp.ones(n), 3), jnp.ones(3), "cannot get two messages"),
+        (lambda key, n: everyone(n), jnp.ones(3), r"each of the 4 slots.*shape \(3,\)"),
+    ],
+)
+def test_messages_of_their_own_need_a_slot_for_each_client(cohort, message, why):
+    @algorithm
+    class Wrong(Algorithm):
+        def init_hub(self, fed, key, /):
+            return WeightedHub(fed.init_model(key), jnp.zeros(()))
+
+        def round(self, hub, fed, key, /):
+            yield ask(self.work, message, to=cohort(key, fed.n), each=True)
+            return hub, ()
+
+        def work(self, client, message, f, key, /):
+            return client, message
+
+    with pytest.raises(ProtocolError, match=why):
+        fl.simulate(Wrong(), fl.problems.Logistic(), CLIENTS, rounds=1)
 
 
 def test_repeated_clients_must_be_stateless():

@@ -1,5 +1,7 @@
 """What vertical learning stands on: blocks of columns, losses, metrics, joint prediction."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 import fedloom as fl
-from fedloom.algorithms import EGVFL, FedAvg
+from fedloom.algorithms import EGVFL, FedAvg, SplitTraining
 from fedloom.operators.blocks import Dense, Sparse, block
 from fedloom.problems.losses import LOSSES
 
@@ -30,6 +32,8 @@ def test_sparse_products_are_scipys(double):
         np.testing.assert_allclose(made.adjoint(jnp.asarray(y)), a.T @ y, atol=1e-12)
     some = np.array([7, 0, 299])
     np.testing.assert_allclose(made.some_of_forward(some, jnp.ones(40)), a[some].sum(1), atol=1e-12)
+    np.testing.assert_array_equal(made.some_rows(some).matrix(), a[some].toarray())
+    assert made.some_rows(slice(None)) is made
     columns = np.array([3, 7])
     np.testing.assert_allclose(
         made.some_of_adjoint(columns, jnp.ones(300)), a.sum(0)[columns], atol=1e-12
@@ -49,6 +53,7 @@ def test_dense_products_are_numpys(tail, double):
     some = np.array([3, 0])
     np.testing.assert_allclose(made.some_of_forward(some, x), (a @ x)[some], atol=1e-13)
     np.testing.assert_allclose(made.some_of_adjoint(some, y), (a.T @ y)[some], atol=1e-13)
+    np.testing.assert_array_equal(made.some_rows(some).matrix(), a[some])
     np.testing.assert_allclose(made.gram(), a.T @ a, atol=1e-13)
     np.testing.assert_array_equal(made.matrix(), a)
 
@@ -135,6 +140,31 @@ def test_shares_lie_with_their_parties_and_predict_together(tmp_path):
     with pytest.raises(fl.FedloomError, match="share has"):
         wrong = held_out | {"party 0": held_out["party 1"]}
         fl.joint_predict(problem, wrong, tmp_path)
+
+
+def test_a_fusion_network_predicts_from_the_embeddings_of_all_parties(tmp_path):
+    digits = fl.data.load("digits")
+    halves = fl.data.partition(
+        digits, "features", parties=2, standardise=True, test_fraction=0.2, seed=1
+    )
+    small = fl.models.MLP(hidden=(16,))
+    problem = fl.problems.Vertical(
+        loss="softmax", mean=True, network=small, embedding=8, fusion=small
+    )
+    method = SplitTraining(lr=0.2)
+    result = fl.simulate(
+        *(method, problem, halves),
+        **{"rounds": 200, "batch_size": 32, "eval_every": 200, "metrics": ("accuracy", "sparsity")},
+    )
+    assert result.final["accuracy"] > 0.9
+    assert list(result.model) == ["label party", *halves.names]
+    fl.save_shares(result, tmp_path)
+    held_out = dict(zip(halves.names, halves.test_features, strict=True))
+    scores = fl.joint_predict(problem, held_out, tmp_path)
+    assert np.mean(scores.argmax(1) == halves.test_y) == pytest.approx(result.final["accuracy"])
+    other = dataclasses.replace(problem, fusion=fl.models.MLP(hidden=(15,)))
+    with pytest.raises(fl.FedloomError, match="no fusion model of this problem"):
+        fl.joint_predict(other, held_out, tmp_path)
 
 
 def test_problems_and_holders_must_fit():

@@ -8,11 +8,12 @@ import polars as pl
 import pytest
 
 import fedloom as fl
-from federation.parties import NAMES, federation, settings, together
+from federation.parties import NAMES, OWN, federation, settings, together
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.errors import FederationError, RefusedError
 from fedloom.exchange import wire
 from fedloom.experiments import building, registries
+from fedloom.federation.policy_file import set_policy
 from fedloom.federation.server.sites import SiteError
 from fedloom.hints import needs
 
@@ -62,6 +63,40 @@ def test_other_vertical_methods_end_where_the_simulator_ends(key, tmp_path):
     chosen = settings(algorithm=table, run=run, problem={"loss": "squared"})
     conductor, _ = federation(tmp_path, chosen, methods=[key])
     same(conductor.run(), simulated(tmp_path, chosen))
+
+
+def test_a_fusion_model_comes_home_and_predicts_with_the_shares_of_the_parties(tmp_path):
+    small = {"kind": "mlp", "hidden": [3]}
+    chosen = settings(
+        algorithm={"key": "ef_vfl", "compressor": {"kind": "topk", "per_cent": 40}, "lr": 0.02},
+        problem={"network": small, "embedding": 2, "fusion": small},
+        run={"rounds": 4, "eval_every": 4, "batch_size": 16},
+    )
+    conductor, _ = federation(tmp_path, chosen, methods=["ef_vfl"])
+    result, expected = conductor.run(), simulated(tmp_path, chosen)
+    same(result, expected)
+    assert set(result.model) == {"label party"}
+    result.save(tmp_path / "home")
+    fl.save_shares(fl.load(tmp_path / "home"), tmp_path / "shares")
+    for name in NAMES:  # which each brings along
+        (tmp_path / name / "shares" / "a-run").rename(tmp_path / "shares" / name)
+    parties = together(tmp_path / "files", chosen)
+    features = dict(zip(parties.names, parties.test_features, strict=True))
+    backwards = dict(reversed(features.items()))  # the fusion model knows the order
+    scores = fl.joint_predict(chosen.problem, backwards, tmp_path / "shares")
+    assert np.mean((scores > 0) == parties.test_y) == pytest.approx(expected.final["accuracy"])
+    del features["clinic"]
+    with pytest.raises(fl.FedloomError, match="features must be given for laboratory, clinic"):
+        fl.joint_predict(chosen.problem, features, tmp_path / "shares")
+
+
+def test_labels_leave_only_where_the_label_party_allows_the_method_that_sends_them(tmp_path):
+    table = building.describe(CATALOGUE["cvfl"].example(), registries.ALGORITHMS, tag="key")
+    conductor, _ = federation(tmp_path, settings(algorithm=table), methods=["cvfl"])
+    with pytest.raises(FederationError, match=r"cvfl sends the labels .* has not allowed it"):
+        conductor.run()
+    set_policy(tmp_path / "server", methods=["cvfl"], **OWN)
+    assert conductor._of_all()
 
 
 def test_ids_are_matched_in_private(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedloom.measuring.result import Result
 from fedloom.operators.compressors import RandK, TopK
 from fedloom.problems import L1, Vertical, Zero
-from papers import vertical
+from papers import splitting, vertical
 from verification.cases import Case, OfColumns
 from verification.listings.base import Listing, Pair, only
 from verification.problems import Posed, seeds
@@ -110,6 +110,23 @@ def agd(case: Case, data: vertical.Columns) -> Any:
     return [vertical.descent(data, m.step, case.rounds, m.momentum)]
 
 
+def split(transcription: Callable, *names: str) -> Listing:
+    """Split training without networks, on batches; `names` are further fields of the method."""
+
+    def pairs(case: Case, result: Result) -> Iterator[Pair]:
+        m, world = case.method, splitting.Summed(columns(case))
+        run = (m.lr, case.rounds, case.batch_size)
+        kept = [m.compressor.per_cent] if hasattr(m, "compressor") else []
+        steps = [getattr(m, name) for name in names]
+        _, found = transcription(world, *run, *kept, *steps, seed=case.seed)
+        got = [np.ravel(result.model[f"party {i}"]) for i in range(len(found))]
+        yield Pair("model", np.concatenate(got), np.concatenate(found))
+
+    fields = {"lr": hundredths(0.01, 0.03), "compressor": st.builds(TopK, shares)}
+    batches = st.none() | st.integers(1, 16)
+    return Listing(lambda n: fields, posed(NONE), pairs, batch_sizes=batches)
+
+
 ITERATES = st.sampled_from(["last", "average"])
 CHANCES = hundredths(0.1, 1)
 LISTINGS: dict[str, Listing] = {
@@ -133,4 +150,7 @@ LISTINGS: dict[str, Listing] = {
     "sharing_admm": listing(
         plain(lambda *options: vertical.sharing_admm(*options)[0], "rho"), rho=hundredths(0.5, 3)
     ),
+    "split_training": split(splitting.split_training),
+    "cvfl": split(splitting.cvfl, "local_steps"),
+    "ef_vfl": split(splitting.ef_vfl),
 }  # fmt: skip

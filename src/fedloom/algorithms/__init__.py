@@ -57,6 +57,8 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.robust.q_fedsgd import QFedSGD as QFedSGD
     from fedloom.algorithms.robust.scaff_pd import ScaffPD as ScaffPD
     from fedloom.algorithms.robust.term import TERM as TERM
+    from fedloom.algorithms.vertical.cvfl import CVFL as CVFL
+    from fedloom.algorithms.vertical.ef_vfl import EFVFL as EFVFL
     from fedloom.algorithms.vertical.egvfl import EGVFL as EGVFL
     from fedloom.algorithms.vertical.egvfl_augmented import EGVFLAugmented as EGVFLAugmented
     from fedloom.algorithms.vertical.egvfl_compressed import EGVFLCompressed as EGVFLCompressed
@@ -70,6 +72,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.vertical.egvfl_proximal import EGVFLProximal as EGVFLProximal
     from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks as EGVFLSlacks
     from fedloom.algorithms.vertical.sharing_admm import SharingADMM as SharingADMM
+    from fedloom.algorithms.vertical.split_training import SplitTraining as SplitTraining
     from fedloom.algorithms.vertical.vertical_agd import VerticalAGD as VerticalAGD
     from fedloom.algorithms.vertical.vertical_gd import VerticalGD as VerticalGD
     from fedloom.algorithms.wrappers import Compressed as Compressed
@@ -129,6 +132,8 @@ else:
                 "TERM",
             ),
             "vertical": (
+                "CVFL",
+                "EFVFL",
                 "EGVFL",
                 "EGVFLAugmented",
                 "EGVFLCompressed",
@@ -140,6 +145,7 @@ else:
                 "EGVFLProximal",
                 "EGVFLSlacks",
                 "SharingADMM",
+                "SplitTraining",
                 "VerticalAGD",
                 "VerticalGD",
             ),

@@ -120,7 +120,7 @@ def _exchange(
     for group, state in zip(federation.groups, states, strict=True):
         f = group.objective(0)
         with _refused_at(at):
-            outcome = method.perform(request.method, state, request.message, f, draws.key(0))
+            outcome = method.perform(request.method, state, request.message_to(0), f, draws.key(0))
         _check_arrays(outcome, request.method, at)
         message = f"{request.method} must return the client's state as it got it"
         _check_alike(message, "client", state, outcome[0], at)

@@ -70,7 +70,7 @@ def _played(algorithm: Algorithm, federation: Federation, stage: str) -> tuple[E
 
     def incoming(replies: Replies) -> Replies:
         request = asked[-1]
-        said = jax.tree.map(jnp.asarray, request.message)
+        said = jax.tree.map(jnp.asarray, request.message_to(0))
         one = jax.tree.map(lambda v: v[0], replies.value)
         about = request.method, len(request.to), request.occasion, request.to.uniform
         heard.append(Expected(said, one, *about))
@@ -140,9 +140,10 @@ def as_shapes(
     problem: Problem, bare: Holders, batch_size: int | None, precision: str
 ) -> Federation:
     """The federation with shapes in the place of rows, to work out what is said in a run."""
-    fed = know(problem, bare, precision)
+    fed = know(problem, bare, precision, batch_size)
     if isinstance(bare, Parties):
-        return Federation(fed, tuple(_outlined_parties(vertical(problem), bare, precision)))
+        outlined = _outlined_parties(vertical(problem), bare, batch_size, precision)
+        return Federation(fed, tuple(outlined))
 
     def shape(array: Held) -> Array:
         whole = np.issubdtype(array.dtype, np.integer)
@@ -159,11 +160,13 @@ def as_shapes(
     return Federation(fed, tuple(groups))
 
 
-def _outlined_parties(problem: Vertical, bare: Parties, precision: str) -> Iterator[Party]:
+def _outlined_parties(
+    problem: Vertical, bare: Parties, batch_size: int | None, precision: str
+) -> Iterator[Party]:
     for i, width in enumerate(bare.widths):
         block = Dense(abstract((width, bare.rows), precision))
         layout = problem.share_layout(width, bare.classes, precision)
-        yield Party(problem, block, None, layout, bare.classes, (i,))
+        yield Party(problem, block, None, layout, bare.classes, (i,), batch_size)
 
 
 def one_with_rows(

@@ -165,11 +165,21 @@ class Hub:
     def letters(
         self, request: Ask, present: np.ndarray, round: int, exchange: int, ages: dict[int, Tag]
     ) -> dict[int, Letter]:
-        """The same letter for each client that is asked, but for the state to answer from."""
-        asked = np.unique(np.asarray(request.to.ids)[present]).tolist()
-        body = wire.encode(request.message)
+        """A letter for each client that is asked, and the state to answer from."""
+        ids = np.asarray(request.to.ids).tolist()
+        slots = {id: slot for slot, id in enumerate(ids) if present[slot]}
+        asked = sorted(slots)
+        shared = b"" if request.each else wire.encode(request.message)
         return {
-            id: Letter(request.method, body, round, exchange, len(asked), ages[id]) for id in asked
+            id: Letter(
+                request.method,
+                wire.encode(request.message_to(slots[id])) if request.each else shared,
+                round,
+                exchange,
+                len(asked),
+                ages[id],
+            )
+            for id in asked
         }
 
     def _collect(self, letters: dict[int, Letter], expected: Expected) -> dict[int, Tree]:

@@ -58,7 +58,7 @@ class InProcess:
         ]
         self._hub = Hub(
             algorithm,
-            know(problem, clients, precision),
+            know(problem, clients, precision, batch_size),
             expected,
             transport(self.sites),
             names=clients.names,
@@ -75,6 +75,11 @@ class InProcess:
     def hub(self) -> Tree:
         """The hub's state."""
         return self._hub.state
+
+    @hub.setter
+    def hub(self, state: Tree) -> None:
+        """Go on from another state."""
+        self._hub.state = state
 
     @property
     def bytes_down(self) -> int:

@@ -216,7 +216,7 @@ class Policy:
                 "this site's policy demands secure aggregation, and the job has none. Set "
                 "secure_aggregation = true in [federation]."
             )
-        vertical = isinstance(settings.problem, Vertical)  # its methods use all rows
+        vertical = isinstance(settings.problem, Vertical)  # its replies are of single rows
         if not vertical and batch is not None and batch < self.min_batch:
             raise RefusedError(
                 f"this site's policy wants gradients of at least {self.min_batch} rows; the job "

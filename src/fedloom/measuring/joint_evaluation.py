@@ -1,7 +1,8 @@
 """Metrics of a vertical federation, whose parties have a model only together.
 
-The scores of rows are the sum over the parties. Loss and accuracy are means over the test rows
-where there are some; the objective, its gaps and the residual |Ax - z| belong to the training rows.
+The scores of rows are the sum over the parties, or what a fusion model at the hub makes of their
+parts. Loss and accuracy are means over the test rows where there are some; the objective, its gaps
+and the residual |Ax - z| belong to the training rows.
 Here is the one place where shares of all parties meet: what a run shows, not what a method may use.
 """
 
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.errors import ParameterError
 from fedloom.measuring import party_scores
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.measuring.wanted import Wanted, chosen_from
@@ -36,7 +38,7 @@ def choose(
 def whole_model(
     algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
 ) -> Array:
-    """The parties' shares as one vector, in the order of the joint layout."""
+    """The parties' shares, and a fusion model, as one vector in the order of the joint layout."""
     return _join(federation, _shares(algorithm, federation, hub, clients))
 
 
@@ -52,7 +54,7 @@ def measure(
     own = _shares(algorithm, federation, hub, clients)
     out = party_scores.values(federation, own)
     fed = federation.label_party
-    tested = None if fed.test_labels is None else _scores(federation, own, test=True)
+    tested = None if fed.test_labels is None else _test_scores(federation, own)
     out |= of_scores(fed, wanted, out.pop("fitted"), tested, algorithm.model(hub, fed))
     out["model"] = _join(federation, own)
     out["sparsity"] = (out["model"] == 0).mean()
@@ -66,6 +68,11 @@ def of_scores(
     """What the label party finds out from the summed scores of training and test rows."""
     out: dict[str, Any] = {}
     if "residual" in wanted.of_the_whole:
+        if slack.shape != fitted.shape:
+            raise ParameterError(
+                "metric 'residual' is for methods whose hub keeps the scores of all rows; this one "
+                "keeps none. Leave it out."
+            )
         out["residual"] = jnp.linalg.norm(fitted - slack)
     scores, labels = fitted, jnp.asarray(fed.labels)
     if tested is not None:
@@ -131,18 +138,19 @@ def _shares(
     algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
 ) -> list[Array]:
     model = algorithm.model(hub, federation.fed)
-    return [
+    own = [
         algorithm.deployed(model, jax.tree.map(lambda leaf: leaf[0], state), party.objective(0))
         for party, state in zip(federation.groups, clients, strict=True)
     ]
+    return own if federation.label_party.problem.fusion is None else [*own, model]
 
 
-def _scores(federation: Federation, own: Sequence[Array], *, test: bool) -> Array:
+def _test_scores(federation: Federation, own: Sequence[Array]) -> Array:
     parts = [
-        party.objective(0).forward_on(party.test if test else party.train, x)
-        for party, x in zip(federation.groups, own, strict=True)
+        party.objective(0).forward_on(party.test, x)
+        for party, x in zip(federation.groups, own, strict=False)
     ]
-    return party_scores.total(parts)
+    return party_scores.scores(federation.label_party, own[len(parts) :], parts)
 
 
 def _join(federation: Federation, own: Sequence[Array]) -> Array:

@@ -61,6 +61,10 @@ class Dense:
         """Some entries of A'y, at the cost of these entries."""
         return jnp.tensordot(jnp.asarray(self.features)[columns], y, 1)
 
+    def some_rows(self, rows: Array | slice) -> "Dense":
+        """These rows alone."""
+        return Dense(jnp.asarray(self.features)[:, rows])
+
     def gram(self) -> Array:
         """The matrix A'A."""
         return self.adjoint(self.matrix())
@@ -113,6 +117,12 @@ class Sparse:
     def some_of_adjoint(self, columns: Array, y: Array) -> Array:
         """Some entries of A'y, picked from all of them: chunks do not tell columns apart."""
         return self.adjoint(y)[columns]
+
+    def some_rows(self, rows: Array | slice) -> "Block":
+        """These rows alone, picked by products: rows have no equal lengths."""
+        if isinstance(rows, slice):  # all of them
+            return self
+        return Dense(self.adjoint(jax.nn.one_hot(rows, self.shape[0], axis=0, dtype=self.dtype)))
 
     def gram(self) -> Array:
         """The matrix A'A, column by column: all at once would take a dense block."""

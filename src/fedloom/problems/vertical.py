@@ -6,6 +6,11 @@ The loss l is a sum over rows, as in the papers on this problem, or with `mean` 
 pose the same problem where l2 and g are divided by the number of rows as well; but the saddle point
 methods, unlike gradient descent, do not take the same steps then. With a network, A_i is not the
 party's features but what its own network makes of them, and the network is trained too.
+
+With a fusion network at the label party the scores are no sum. Each party's network gives an
+embedding h_i(x_i) of every row, and the fusion network takes them one after the other:
+
+    min_{w, x}  l(fusion(w, [h_1(x_1), ..., h_n(x_n)]), b) + (l2 / 2) (|w|^2 + sum_i |x_i|^2)
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from fedloom.errors import DataError
+from fedloom.errors import DataError, ParameterError
 from fedloom.layout import Layout, layout_of
 from fedloom.models.base import Model
 from fedloom.parameters import at_least, flag, instance_of, one_of, param, parametrised
@@ -26,6 +31,7 @@ from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Spec
 from fedloom.types import Array, Held, Tree
 
+LABEL_PARTY = "label party"  # under which a model has the fusion network
 _LINKS = {"squared": "identity", "logistic": "logit", "softmax": "softmax"}
 
 
@@ -45,6 +51,19 @@ class Vertical(Problem):
         default=None,
     )
     embedding: int = param(at_least(1), "how many outputs a party's network has", default=8)
+    fusion: Model | None = param(
+        instance_of(Model).or_none("the parties' parts are summed"),
+        "the label party's network over the outputs of the parties' networks, side by side",
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        """A fusion network needs something to fuse."""
+        if self.fusion is not None and self.network is None:
+            raise ParameterError(
+                "Vertical: a fusion network takes the outputs of the parties' networks, and "
+                "network is None. Give the parties one, such as fl.models.MLP(hidden=())."
+            )
 
     def client_weights(self, sizes: Sequence[int] | np.ndarray) -> np.ndarray:
         """One for each party: their scores are summed."""
@@ -58,7 +77,7 @@ class Vertical(Problem):
         if self.network is None:
             return head
         network = self.network.init(key, Spec((width,), self.embedding, dtype))
-        return {"head": head, "network": network}
+        return {"network": network} if self.fusion else {"head": head, "network": network}
 
     def share_layout(self, width: int, classes: int, dtype: str) -> Layout:
         """How a party's vector folds into its part of the model."""
@@ -67,7 +86,56 @@ class Vertical(Problem):
     def joint_layout(self, shares: Mapping[str, int], classes: int, dtype: str) -> Layout:
         """How the parties' vectors, one after the other by name, fold into a model."""
         key = jax.random.key(0)
-        return layout_of(lambda: {n: self.share(key, w, classes, dtype) for n, w in shares.items()})
+
+        def whole() -> Tree:
+            parts = {n: self.share(key, w, classes, dtype) for n, w in shares.items()}
+            if self.fusion is not None:
+                if LABEL_PARTY in parts:
+                    raise DataError(
+                        f"no party with features may be called {LABEL_PARTY!r}: the fusion network "
+                        f"has this name in a model. Rename the party."
+                    )
+                parts[LABEL_PARTY] = self.fresh_fusion(key, len(shares), classes, dtype)
+            return parts
+
+        return layout_of(whole)
+
+    def fresh_fusion(self, key: Array, parties: int, classes: int, dtype: str) -> Tree:
+        """The arrays of a fresh fusion network; none without one."""
+        if self.fusion is None:
+            return ()
+        outputs = classes if self.loss == "softmax" else 0  # else one score a row
+        return self.fusion.init(key, Spec((parties * self.embedding,), outputs, dtype))
+
+    def fusion_layout(self, parties: int, classes: int, dtype: str) -> Layout | None:
+        """How the fusion network's vector folds into arrays; None without one."""
+        if self.fusion is None:
+            return None
+        return layout_of(lambda: self.fresh_fusion(jax.random.key(0), parties, classes, dtype))
+
+    def fused(self, fusion: Array, parts: Array, classes: int) -> Array:
+        """The scores of rows, from the parties' parts (n, rows, ...): their sum without a network.
+
+        Args:
+            fusion: The fusion network as a vector; an empty one without it.
+            parts: What each party's share makes of the rows.
+            classes: How many there are.
+        """
+        layout = self.fusion_layout(len(parts), classes, str(parts.dtype))
+        if self.fusion is None or layout is None:
+            return parts.sum(0)
+        rows = parts.shape[1]
+        side_by_side = jnp.moveaxis(parts, 0, 1).reshape(rows, -1)
+        scores = self.fusion.apply(layout.unravel(fusion), side_by_side)
+        return scores if self.loss == "softmax" else scores.reshape(rows)
+
+    def rows_loss(
+        self, fusion: Array, parts: Array, labels: Array, total: int, classes: int
+    ) -> Array:
+        """The loss of some of `total` rows; of rows drawn alike, its mean is the loss of all."""
+        loss = self.loss_at(labels, classes, parts.dtype)
+        scale = 1 if self.mean else total / labels.shape[0]
+        return scale * loss.value(self.fused(fusion, parts, classes))
 
     def targets(self, y: np.ndarray, classes: int, dtype: str) -> np.ndarray:
         """The labels as the loss takes them: -1 and +1, numbers, or classes."""

@@ -17,6 +17,7 @@ from fedloom.hints import closest
 from fedloom.parameters import needed
 from fedloom.problems.base import Problem
 from fedloom.problems.regularisers import Zero, is_constraint
+from fedloom.problems.vertical import Vertical
 from fedloom.protocol import Algorithm
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -111,6 +112,11 @@ def check_fit(algorithm: Algorithm, problem: Problem) -> None:
             f"`fedloom list algorithms` says which methods are for which problems."
         )
     name = type(algorithm).__name__
+    if isinstance(problem, Vertical) and problem.fusion and not algorithm.takes_fusion:
+        raise ParameterError(
+            f"{name} adds up the parties' scores, and the problem has a fusion network. Use "
+            f"SplitTraining, CVFL or EFVFL, or remove fusion from the problem."
+        )
     if algorithm.takes_constraint and not is_constraint(problem.regulariser):
         raise ParameterError(
             f"{name} takes constraints (Box, Ball, Simplex) as the problem's regulariser; got "

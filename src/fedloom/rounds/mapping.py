@@ -126,15 +126,22 @@ def _run(
     whole_group = _is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
     before = state if whole_group else jax.tree.map(lambda s: s[slots.clients], state)
 
-    def work(common: Tree, f: AnyOracle, _: Array, client: Tree, key: Array) -> tuple[Tree, Tree]:
-        algorithm, message = common
+    def work(
+        common: Tree, f: AnyOracle, _: Array, client: Tree, key: Array, *own: Tree
+    ) -> tuple[Tree, Tree]:
+        algorithm, *shared = common
+        (message,) = own or shared
         after, reply = algorithm.perform(request.method, client, message, f, key)
         told = f"{request.method} must return the client's state as it got it"
         check_alike(told, client, after, "client")
         return after, reply
 
-    index, common = jnp.asarray(slots.clients), (algorithm, request.message)
-    after, reply = map_group(group, work, plan, common, index, before, client_keys)
+    per_client: tuple[Tree, ...] = (jnp.asarray(slots.clients), before, client_keys)
+    common: tuple[Tree, ...] = (algorithm, request.message)
+    if request.each:
+        common = (algorithm,)
+        per_client += (jax.tree.map(lambda stack: stack[slots.places], request.message),)
+    after, reply = map_group(group, work, plan, common, *per_client)
     if _is_static(slots.present) and np.all(slots.present):
         if whole_group:
             return after, reply
@@ -190,11 +197,29 @@ def _check(request: Ask, states: tuple[Tree, ...]) -> None:
             f"a round may only yield ask(...); it yielded {type(request).__name__}. "
             f"Write `replies = yield ask(self.method, message, to=cohort)`."
         )
+    if request.each:
+        _check_stack(request)
     if request.to.repeats and jax.tree.leaves(states):
         raise ProtocolError(
             f"{request.method}: the cohort may repeat a client, but clients keep state. "
             f"Draw without replacement, or keep no client state."
         )
+
+
+def _check_stack(request: Ask) -> None:
+    """Messages of their own need a slot for each client, and an entry for each slot."""
+    if request.to.repeats:
+        raise ProtocolError(
+            f"{request.method}: the cohort may repeat a client, which cannot get two messages at "
+            f"once. Draw without replacement, or send all the same message."
+        )
+    for leaf in jax.tree.leaves(request.message):
+        if jnp.shape(leaf)[:1] != (len(request.to),):
+            raise ProtocolError(
+                f"{request.method}: with each=True, arrays of the message need a first axis with "
+                f"an entry for each of the {len(request.to)} slots of the cohort; one has the "
+                f"shape {jnp.shape(leaf)}. Stack one message for each."
+            )
 
 
 def _is_static(array: Held) -> bool:

@@ -61,7 +61,7 @@ def drive(
             clients, replies = answer(
                 algorithm, federation, clients, request, root, round, len(down) + 1, plan
             )
-            down.append(payload_bytes(request.message))
+            down.append(payload_bytes(request.message_to(0)))
             up.append(payload_bytes(jax.tree.map(lambda v: v[0], replies.value)))
             messages.append(replies.cohort.messages())
             request = _go_on(steps, request, replies)

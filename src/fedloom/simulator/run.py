@@ -50,7 +50,7 @@ def simulate(
             problem `fl.data.from_parties`.
         rounds: How many rounds.
         batch_size: Rows in a stochastic gradient, drawn without replacement; None: full gradients.
-            Vertical methods always use all rows.
+            Vertical methods use all rows, but for split training, C-VFL and EF-VFL.
         seed: The same seed gives the same bits.
         eval_every: Rounds between two evaluations.
         metrics: Names (`fedloom list metrics`), or a mapping from a name to

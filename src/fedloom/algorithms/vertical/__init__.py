@@ -1,6 +1,8 @@
 """Vertical: the same people, other columns at each party."""
 
 from fedloom.algorithms.entry import MethodEntry
+from fedloom.algorithms.vertical.cvfl import CVFL
+from fedloom.algorithms.vertical.ef_vfl import EFVFL
 from fedloom.algorithms.vertical.egvfl import EGVFL
 from fedloom.algorithms.vertical.egvfl_augmented import EGVFLAugmented
 from fedloom.algorithms.vertical.egvfl_compressed import EGVFLCompressed
@@ -12,6 +14,7 @@ from fedloom.algorithms.vertical.egvfl_partial import EGVFLPartial
 from fedloom.algorithms.vertical.egvfl_proximal import EGVFLProximal
 from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks
 from fedloom.algorithms.vertical.sharing_admm import SharingADMM
+from fedloom.algorithms.vertical.split_training import SplitTraining
 from fedloom.algorithms.vertical.vertical_agd import VerticalAGD
 from fedloom.algorithms.vertical.vertical_gd import VerticalGD
 from fedloom.operators.compressors import RandK, TopK
@@ -19,6 +22,7 @@ from fedloom.operators.compressors import RandK, TopK
 _SMOOTH = "min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i): l and r_i convex and smooth"
 _PROXIMAL = "min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i): l and r_i convex with proximal maps"
 _EGVFL = "Beznosikov et al., extragradient for vertical federated learning"
+_SPLIT = "min_{w, x}  l(fusion(w, [h_1(x_1), ..., h_n(x_n)]), b) + (l2 / 2) (|w|^2 + sum_i |x_i|^2)"
 _STEP = {"step": 0.1}
 
 
@@ -81,4 +85,22 @@ ENTRIES = (
     _entry("vertical_gd", VerticalGD, _STEP, 0),
     _entry("vertical_agd", VerticalAGD, _STEP, 0),
     _entry("sharing_admm", SharingADMM, {"rho": 1.0}, 0, _PROXIMAL),
+    MethodEntry(
+        *("split_training", SplitTraining, "vertical", "Vepakomma et al. 2018", _SPLIT),
+        {"lr": 0.02},
+        "vertical",
+        first={"lr": 0.1},
+    ),
+    MethodEntry(
+        *("cvfl", CVFL, "vertical", "Castiglia et al., ICML 2022, Algorithm 1", _SPLIT),
+        {"compressor": TopK(50), "lr": 0.02, "local_steps": 2},
+        "vertical",
+        first={"compressor": {"kind": "topk", "per_cent": 25}, "lr": 0.05, "local_steps": 2},
+    ),
+    MethodEntry(
+        *("ef_vfl", EFVFL, "vertical", "Valdeira et al., IEEE TSP 2025", _SPLIT),
+        {"compressor": TopK(50), "lr": 0.02},
+        "vertical",
+        first={"compressor": {"kind": "topk", "per_cent": 25}, "lr": 0.1},
+    ),
 )

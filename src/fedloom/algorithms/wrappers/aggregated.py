@@ -163,7 +163,7 @@ def _trace(method: Algorithm, fed: Fed, key: Array) -> list[tuple[bool, Tree]]:
         try:
             request = next(steps)
             while True:
-                reply = method.perform(request.method, client, request.message, f, key)[1]
+                reply = method.perform(request.method, client, request.message_to(0), f, key)[1]
                 request = steps.send(answered(request, reply))
         except StopIteration:
             return

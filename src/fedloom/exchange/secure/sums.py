@@ -71,6 +71,8 @@ def _played(algorithm: Algorithm, federation: Federation, stage: str) -> _Taken:
         asked.append(request)
         if request.to.repeats:
             raise ProtocolError(f"{request.method!r} may ask a client twice")
+        if request.each:
+            raise ProtocolError(f"{request.method!r} gets a message of its own at each client")
         return request
 
     def incoming(replies: Replies) -> Any:

@@ -32,7 +32,8 @@ from fedloom.measuring import joint_evaluation, party_scores
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import LabelParty
 from fedloom.preparation.joining import labels_of
-from fedloom.types import Tree
+from fedloom.problems.vertical import LABEL_PARTY
+from fedloom.types import Array, Tree
 
 Facts = dict[str, Any]
 
@@ -65,6 +66,13 @@ class ColumnsAtServer:
         self.frame = read_frame(Path(policy.data_of(home)), dialect=self.joining.dialect)
         policy.check_id(self.joining.id)
         policy.check_label(self.joining.label)
+        method = settings.tables["algorithm"]["key"]
+        if settings.algorithm.tells_labels and method not in policy.methods:
+            raise FederationError(
+                f"{method} sends the labels of each batch to all parties, and the label party has "
+                f"not allowed it. Use split_training or ef_vfl, or add {method!r} to methods in "
+                f"{home / POLICY}."
+            )
         self.policy = policy
         for column in (self.joining.id, self.joining.label):
             if column not in self.frame.columns:
@@ -180,8 +188,13 @@ class ColumnsAtServer:
         return wanted
 
     def model(self, hub: Hub) -> Tree:
-        """Nothing: shares stay with their parties."""
-        return {}
+        """The fusion model, where there is one: shares stay with their parties."""
+        fed = hub.fed
+        assert isinstance(fed, LabelParty)
+        layout = fed.fusion_layout
+        if layout is None:
+            return {}
+        return {LABEL_PARTY: layout.unravel(hub.algorithm.model(hub.state, fed))}
 
     def evaluate(
         self, hub: Hub, sites: Sites, wanted: Wanted
@@ -209,14 +222,20 @@ class ColumnsAtServer:
                 parts.append(wire.decode(answer[1], _parts(fed)))
             except WireError as error:
                 raise FederationError(f"the metrics of {name} make no sense: {error}") from None
-        fitted = party_scores.total([jnp.asarray(part["fitted"]) for part in parts])
-        tested = None
-        if fed.test_labels is not None:
-            tested = party_scores.total([jnp.asarray(part["tested"]) for part in parts])
+        fusion = [] if fed.fusion_layout is None else [slack]
+
+        def scores(of: str) -> Array:
+            found = [jnp.asarray(part[of]) for part in parts]
+            return party_scores.scores(fed, fusion, found)
+
+        fitted = scores("fitted")
+        tested = None if fed.test_labels is None else scores("tested")
         raw = joint_evaluation.of_scores(fed, wanted, fitted, tested, slack)
         penalty = sum(facts["penalty"] + facts["regularisation"] for facts in told)
+        penalty += float(party_scores.fusion_penalty(fed, fusion))
         raw["objective"] = float(fed.loss.value(fitted)) + penalty
-        raw["sparsity"] = sum(f["zeros"] for f in told) / sum(f["size"] for f in told)
+        zeros = sum(f["zeros"] for f in told) + sum(int((w == 0).sum()) for w in fusion)
+        raw["sparsity"] = zeros / (sum(f["size"] for f in told) + sum(w.size for w in fusion))
         contributions = [float(np.linalg.norm(part["fitted"])) for part in parts]
         table = (np.array(self.roster.widths), np.array(contributions))
         row = joint_evaluation.row_of(raw, fed.problem, wanted, None)
@@ -237,7 +256,7 @@ class ColumnsAtServer:
 
 def _parts(fed: LabelParty) -> dict[str, jax.ShapeDtypeStruct]:
     """What a party's parts of the scores look like."""
-    fitted = fed.loss.zeros()
+    fitted = fed.zero_part()
     parts = {"fitted": jax.ShapeDtypeStruct(fitted.shape, fitted.dtype)}
     if fed.test_labels is not None:
         shape = (len(fed.test_labels), *fitted.shape[1:])

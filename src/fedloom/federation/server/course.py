@@ -90,7 +90,7 @@ class Course:
         kind = functools.partial(SecureHub, sums=sums_of(algorithm, whole)) if secure else Hub
         self.hub: Hub = kind(
             algorithm,
-            know(settings.problem, self.holders, run["precision"]),
+            know(settings.problem, self.holders, run["precision"], run["batch_size"]),
             expected_exchanges(algorithm, whole),
             sites,
             names=all.roster.names,

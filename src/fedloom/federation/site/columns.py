@@ -39,6 +39,7 @@ class ColumnsAtSite:
         self.policy = policy
         self.problem: Any = settings.problem
         self.precision = settings.run.precision
+        self.batch_size = settings.run.options()["batch_size"]
         self.joining = joining_of(settings)
         self.kept = kit / "shares"
         file = policy.data_of(kit)
@@ -80,6 +81,7 @@ class ColumnsAtSite:
             self.problem.share_layout(width, roster.classes, self.precision),
             roster.classes,
             (id,),
+            self.batch_size,
         )
         return bare, party, {"width": width}
 
