@@ -42,7 +42,9 @@ TESTS = {  # the longest prefix of a path counts
     "algorithms/minimax": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
     "algorithms/personal": ["papers/test_personal.py"],
     "algorithms/robust": ["papers/test_robust.py"],
-    "algorithms/vertical": ["papers/test_vertical.py", "papers/test_vertical_steps.py"],
+    "algorithms/vertical": [
+        *("papers/test_vertical.py", "papers/test_vertical_steps.py", "papers/test_splitting.py")
+    ],
     "algorithms/wrappers/compressed": ["core/test_compressors.py", "core/test_wrappers.py"],
     "algorithms/wrappers": ["core/test_wrappers.py", "core/test_robust_wrapper.py"],
     "operators/aggregators": ["core/test_aggregators.py"],

@@ -115,7 +115,8 @@ class PartyObjective:
 
     def penalty(self, x: Array) -> Array:
         """The value (l2 / 2) |x|^2."""
-        head = x if self.linear or self.fused else self.layout.unravel(x)["head"]
+        share = self.layout.unravel(x)
+        head = x if self.fused else share if self.linear else share["head"]
         return 0.5 * self.problem.l2 * (head**2).sum()
 
     def gram(self) -> Array:

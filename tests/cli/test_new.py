@@ -141,6 +141,14 @@ def test_misuse_is_answered(words, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("beside", "fused"), [("split_training", True), ("vertical_gd", False)])
+def test_split_training_gets_networks_unless_another_method_cannot_have_them(beside, fused, here):
+    words = ["new", "compare", "it.toml", "--data", "breast_cancer"]
+    assert main([*words, "--method", "ef_vfl", "--method", beside]) == 0
+    problem = valid(here / "it.toml").problem
+    assert problem.mean and (problem.fusion is not None) == fused
+
+
 def test_a_personal_method_among_others_says_why_all_have_a_network(here):
     methods = ["--method", "fedavg", "--method", "quped"]
     assert main(["new", "compare", "s.toml", "--data", "digits", *methods]) == 0

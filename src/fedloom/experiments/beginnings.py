@@ -78,8 +78,8 @@ def of_files(pattern: str, label: str, id: str | None = None) -> Rows:
     return Rows({"data": data}, classes or None, id is not None, pattern)
 
 
-def problem_for(family: str, rows: Rows) -> dict[str, Any]:
-    """A problem of a family for these labels."""
+def problem_for(family: str, rows: Rows, methods: Sequence[str] = ()) -> dict[str, Any]:
+    """A problem of a family for these labels, and for these methods of it."""
     if family in ("minimax", "personal") and rows.classes is None:
         raise ParameterError(
             f"new: the family {family} predicts classes, and the label holds numbers. "
@@ -98,7 +98,13 @@ def problem_for(family: str, rows: Rows) -> dict[str, Any]:
         return {"kind": "personal", "model": {"kind": "mlp", "hidden": [32, 16]}}
     if family == "vertical":
         loss = {None: "squared", 2: "logistic"}.get(rows.classes, "softmax")
-        return {"kind": "vertical", "loss": loss, "l2": 1.0}
+        posed: dict[str, Any] = {"kind": "vertical", "loss": loss, "l2": 1.0}
+        split = [entry(key).cls.takes_fusion for key in methods]
+        if any(split):  # whose steps are for a mean over rows
+            posed |= {"mean": True, "l2": 1e-3}
+        if split and all(split):
+            posed |= {name: samples.SPLIT[name] for name in ("network", "embedding", "fusion")}
+        return posed
     kind = {None: "least_squares", 2: "logistic"}.get(rows.classes, "multinomial")
     found: dict[str, Any] = {"kind": kind, "intercept": True, "l2": 1e-4}
     if family == "composite":
@@ -109,7 +115,7 @@ def problem_for(family: str, rows: Rows) -> dict[str, Any]:
 def settings_file(verb: str, rows: Rows, methods: Sequence[str], name: str) -> str:
     """The text of a settings file for `fedloom run`, `compare` or `sweep`."""
     family = entry(methods[-1]).family
-    problem = problem_for(family, rows)
+    problem = problem_for(family, rows, methods)
     run = {**samples.FAMILIES[family]["run"], "eval_every": 10, "seed": 0}
     several = len(methods) > 1 or verb == "sweep"
     titles = ", ".join(CATALOGUE[key].name for key in methods)

@@ -70,16 +70,19 @@ _START = {  # a method for whoever chose only a family
 _OF_KIND = {"saddle": "minimax", "personal": "personal", "vertical": "vertical"}
 # Tables in the place of the family's, where a thing needs something else around it.
 _MNIST, _CIFAR10 = {"data": {"name": "mnist"}}, {"data": {"name": "cifar10"}}
-_HALVES = {  # of a row's columns, with networks at both parties and over their embeddings
+SPLIT = {  # networks at the parties, and over their embeddings
+    "network": {"kind": "mlp", "hidden": [32]},
+    "embedding": 8,
+    "fusion": {"kind": "mlp", "hidden": [32]},
+}
+_HALVES = {  # of a row's columns
     "data": {"name": "digits"},
     "partition": {"scheme": "features", "parties": 2, "standardise": True, "test_fraction": 0.2},
     "problem": {
         "kind": "vertical",
         "loss": "softmax",
         "mean": True,
-        "network": {"kind": "mlp", "hidden": [32]},
-        "embedding": 8,
-        "fusion": {"kind": "mlp", "hidden": [32]},
+        **SPLIT,
     },
     "run": {"rounds": 200, "batch_size": 32},
 }

@@ -11,8 +11,9 @@ and party i both hold a surrogate G_i of the embeddings of all rows:
 
 As the networks settle, differences vanish and so does what compression loses: on a full batch it
 converges as split training does, where compressed embeddings themselves (`cvfl`) end elsewhere. A
-row that is drawn seldom has an old surrogate. Only what goes up is compressed. The surrogates take
-rows x embedding numbers at a party, and as many for each party at the hub.
+row that was drawn a few times only has a poor surrogate, so that it takes several passes over the
+rows. Only what goes up is compressed. The surrogates take rows x embedding numbers at a party, and
+as many for each party at the hub.
 
 With a cohort: there is none, a row needs all its parts.
 
