@@ -92,6 +92,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
 }
 STRATEGIES: Mapping[str, Strategy] = {
     "local_steps": steps() | st.sampled_from(["1 epoch", "2 epochs"]),
+    "personal_steps": steps() | st.sampled_from(["1 epoch", "2 epochs"]),
     "solver": solvers,
     "optimiser": optimisers,
     "quantise": st.none() | quantisations,

@@ -62,6 +62,17 @@ def enveloped(a, penalty):
     )
 
 
+def near_averaged(a, penalty):
+    """The v_i of min_v f_i(v) + (penalty / 2) |v - w|^2, with w of sum_i a_i f_i."""
+    w = averaged(a)
+    return np.concatenate(
+        [
+            np.linalg.solve(h + penalty * np.eye(2), b + penalty * w)
+            for h, b in zip(HESSIANS, PULLS, strict=True)
+        ]
+    )
+
+
 def adapted(a, rate):
     """Of sum_i a_i f_i(w - rate f_i'(w))."""
     shrink = [np.eye(2) - rate * h for h in HESSIANS]

@@ -48,6 +48,7 @@ from papers.limits import (
     enveloped,
     fair,
     mutual,
+    near_averaged,
     near_common,
     robust,
     saddle,
@@ -202,6 +203,11 @@ CASES = {
     "per_fedavg": Case(
         fa.PerFedAvg(lr=0.02, personal_lr=0.3, local_steps=1, cohort=1), "smooth",
         lambda a: adapted(a, 0.3),
+    ),
+    "fine_tuning": Case(fa.FineTuning(lr=0.02, local_steps=1, cohort=1), "smooth", averaged),
+    "ditto": Case(
+        fa.Ditto(lr=0.02, penalty=1.0, local_steps=1, personal_steps=1, cohort=1), "smooth",
+        lambda a: near_averaged(a, 1.0), of=own_models,
     ),
     "quped": Case(
         fa.QuPeD(**_PERSONAL, common_lr=0.3, guidance=GUIDE), "personal", distilled, of=contrast

@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
         MomentumLocalSGDA as MomentumLocalSGDA,
     )
     from fedloom.algorithms.minimax.saga import SAGA as SAGA
+    from fedloom.algorithms.personal.ditto import Ditto as Ditto
+    from fedloom.algorithms.personal.fine_tuning import FineTuning as FineTuning
     from fedloom.algorithms.personal.local_training import LocalTraining as LocalTraining
     from fedloom.algorithms.personal.mutual_learning import MutualLearning as MutualLearning
     from fedloom.algorithms.personal.per_fedavg import PerFedAvg as PerFedAvg
@@ -89,6 +91,8 @@ else:
             "minimax.inner": ("SGDA", "Exact"),
             "minimax.saga": ("SAGA",),
             "personal": (
+                "Ditto",
+                "FineTuning",
                 "LocalTraining",
                 "MutualLearning",
                 "PerFedAvg",

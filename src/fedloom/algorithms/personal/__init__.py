@@ -1,6 +1,8 @@
 """Personal: every client its own model, which may be small and quantised."""
 
 from fedloom.algorithms.entry import MethodEntry
+from fedloom.algorithms.personal.ditto import Ditto
+from fedloom.algorithms.personal.fine_tuning import FineTuning
 from fedloom.algorithms.personal.local_training import LocalTraining
 from fedloom.algorithms.personal.mutual_learning import MutualLearning
 from fedloom.algorithms.personal.per_fedavg import PerFedAvg
@@ -86,5 +88,23 @@ ENTRIES = (
         "min_w  sum_i a_i f_i(w - personal_lr f_i'(w))",
         _COMMON | {"personal_lr": 0.05},
         first=_FIRST,
+    ),
+    MethodEntry(
+        "fine_tuning",
+        FineTuning,
+        "personal",
+        "FedAvg; Yu, Bagdasaryan, Shmatikov, 2020",
+        "min_w  sum_i a_i f_i(w), then at each client steps on f_i from there",
+        _COMMON | {"personal_lr": 0.05, "personal_steps": 2},
+        first=_FIRST | {"personal_lr": 0.05},
+    ),
+    MethodEntry(
+        "ditto",
+        Ditto,
+        "personal",
+        "Li, Hu, Beirami, Smith, ICML 2021",
+        "min_{v_i}  f_i(v_i) + (penalty/2) |v_i - w|^2,  with w of  min_w  sum_i a_i f_i(w)",
+        _COMMON | {"personal_lr": 0.05, "penalty": 0.5, "personal_steps": 2},
+        first=_FIRST | {"personal_lr": 0.1},
     ),
 )
