@@ -71,6 +71,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "dual_lr": (0.01, 0.3),
     "outer_lr": (0.01, 0.2),
     "personal_lr": (0.01, 0.3),
+    "head_lr": (0.01, 0.3),
     "common_lr": (0.05, 0.5),
     "weight_lr": (0.01, 0.3),
     "server_lr": (0.3, 1.5),
@@ -93,6 +94,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
 STRATEGIES: Mapping[str, Strategy] = {
     "local_steps": steps() | st.sampled_from(["1 epoch", "2 epochs"]),
     "personal_steps": steps() | st.sampled_from(["1 epoch", "2 epochs"]),
+    "head_steps": steps() | st.sampled_from(["1 epoch", "2 epochs"]),
+    "own": st.sampled_from(["bias", "weights", "^0"]),
     "solver": solvers,
     "optimiser": optimisers,
     "quantise": st.none() | quantisations,

@@ -33,3 +33,61 @@ def ditto(clients, draws, *, lr, penalty, personal_lr, steps, personal_steps, ro
             changes.append(w_i - w)
         w = w + np.mean(changes, axis=0)
     return w, v
+
+
+def fedper(net, draws, w, heads, own, *, lr, steps, rounds, cohort):
+    """Arivazhagan et al. 2019; `own` says of each coordinate whether it is the client's.
+
+    With norms as what is own, it is Algorithm 1 of Li et al. 2021 (FedBN). Returns the hub's model,
+    of which the own coordinates stay, and the clients' own ones.
+    """
+    w, heads = w.copy(), [h.copy() for h in heads]
+    for r in range(1, rounds + 1):
+        bodies = []
+        for i in draws.cohort(r, cohort):
+            w_i = w.copy()
+            w_i[own] = heads[i]
+            for batch in draws.batches(r, 1, i, steps):
+                w_i = w_i - lr * net.grad(i, w_i, batch)
+            heads[i] = w_i[own]
+            bodies.append(w_i[~own])
+        w[~own] = np.mean(bodies, axis=0)
+    return w, heads
+
+
+def fedrep(net, draws, batches, w, heads, own, *, lr, head_lr, rounds, cohort):
+    """Collins et al. 2021, Algorithm 1; `batches(r, i)` are those of the head and of the body."""
+    w, heads = w.copy(), [h.copy() for h in heads]
+    for r in range(1, rounds + 1):
+        bodies = []
+        for i in draws.cohort(r, cohort):
+            of_head, of_body = batches(r, i)
+            w_i = w.copy()
+            w_i[own] = heads[i]
+            for batch in of_head:
+                w_i[own] -= head_lr * net.grad(i, w_i, batch)[own]
+            for batch in of_body:
+                w_i[~own] -= lr * net.grad(i, w_i, batch)[~own]
+            heads[i] = w_i[own]
+            bodies.append(w_i[~own])
+        w[~own] = np.mean(bodies, axis=0)
+    return w, heads
+
+
+class Normed:
+    """softmax((x * scale + shift) W + b), as the vector (scale, shift, b, W), on clients' rows."""
+
+    def __init__(self, net):
+        self.x, self.y, self.n, self.classes, self.d = net.x, net.y, net.n, net.classes, net.d
+
+    def grad(self, i, w, rows):
+        d, k = self.d, self.classes
+        scale, shift, b, flat = np.split(w, [d, 2 * d, 2 * d + k])
+        x, weights = self.x[i][rows], flat.reshape(d, k)
+        inputs = x * scale + shift
+        scores = inputs @ weights + b
+        p = np.exp(scores - scores.max(1, keepdims=True))
+        e = (p / p.sum(1, keepdims=True) - np.eye(k)[self.y[i][rows]]) / len(x)
+        back = e @ weights.T
+        parts = [(back * x).sum(0), back.sum(0), e.sum(0), (inputs.T @ e).ravel()]
+        return np.concatenate(parts)

@@ -113,7 +113,7 @@ def test_methods_whose_step_is_a_gradient_step_take_one():
     taking = [k for k, e in CATALOGUE.items() if getattr(e.example(), "optimiser", 0) == SGD()]
     assert sorted(taking) == sorted(
         "fedavg fedprox scaffold drfa drfa_ga drfa_prox local_training mutual_learning "
-        "per_fedavg pfedme fine_tuning ditto".split()
+        "per_fedavg pfedme fine_tuning ditto fedper fedrep fedbn".split()
     )
 
 

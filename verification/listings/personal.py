@@ -1,5 +1,6 @@
 """The personal family, on networks of one hidden layer."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from fedloom.population import assemble
 from fedloom.problems import Personal
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
-from papers import personal
+from papers import personal, personal_baselines
 from papers.personal import Levels, Networks
 from papers.reference import Draws
 from verification.cases import Case, OfRows
@@ -178,6 +179,52 @@ def mutual_learning(case: Case, result: Result) -> Iterator[Pair]:
     yield from points(case, by_client(case, result.state.clients), x, [], [None] * len(x))
 
 
+def own_coordinates(case: Case, size: int) -> np.ndarray:
+    """Which numbers of the common network's vector (b1, W1, b2, W2) are a client's own."""
+    (width,) = case.problem.model.hidden
+    hidden = width + case.data.width * width
+    names = ["0.bias"] * width + ["0.weights"] * (hidden - width)
+    names += ["1.bias"] * CLASSES + ["1.weights"] * (size - hidden - CLASSES)
+    return np.array([re.search(case.method.own, name) is not None for name in names])
+
+
+def in_parts(case: Case, result: Result) -> Iterator[Pair]:
+    """FedPer, and FedBN with the same exchange: the body at the hub, the heads at the clients."""
+    w, clients = first_state(case)
+    own, options = own_coordinates(case, len(w)), counts(case)
+    w, heads = personal_baselines.fedper(
+        *start(case), w, [state.own for state in clients], own,
+        **{name: options[name] for name in ("lr", "steps", "rounds", "cohort")},
+    )  # fmt: skip
+    yield from of_parts(case, result, w, heads)
+
+
+def fedrep(case: Case, result: Result) -> Iterator[Pair]:
+    """The same, with steps on heads and then on bodies."""
+    (net, drawn), (w, clients), method = start(case), first_state(case), case.method
+
+    def batches(r: int, i: int) -> list[list[np.ndarray]]:
+        keys = jax.random.split(draws.client_key(drawn.root, r, 1, i))
+        return [
+            [drawn.rows(draws.nth(key, k), i) for k in range(steps)]
+            for key, steps in zip(keys, (method.head_steps, method.local_steps), strict=True)
+        ]
+
+    w, heads = personal_baselines.fedrep(
+        net, drawn, batches, w, [state.own for state in clients], own_coordinates(case, len(w)),
+        lr=method.lr, head_lr=method.head_lr or method.lr, rounds=case.rounds,
+        cohort=method.cohort,
+    )  # fmt: skip
+    yield from of_parts(case, result, w, heads)
+
+
+def of_parts(case: Case, result: Result, w: np.ndarray, heads: list[np.ndarray]) -> Iterator[Pair]:
+    """The hub's model, and what each client has of its own."""
+    yield Pair("model", vector(result.model), w)
+    for i, state in enumerate(by_client(case, result.state.clients)):
+        yield Pair(f"client {i}.own", state.own, heads[i])
+
+
 def quantisations(*widths: int | None) -> Strategy:
     """Without the parts that no transcription has: growth and freezing."""
     return st.builds(
@@ -207,4 +254,7 @@ LISTINGS: dict[str, Listing] = {
     ),
     "local_training": listing(alone, alike=False),
     "mutual_learning": listing(mutual_learning, alike=False),
+    "fedper": listing(in_parts, alike=True),
+    "fedbn": listing(in_parts, alike=True),
+    "fedrep": listing(fedrep, alike=True, head_steps=steps()),
 }

@@ -33,6 +33,9 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     )
     from fedloom.algorithms.minimax.saga import SAGA as SAGA
     from fedloom.algorithms.personal.ditto import Ditto as Ditto
+    from fedloom.algorithms.personal.fedbn import FedBN as FedBN
+    from fedloom.algorithms.personal.fedper import FedPer as FedPer
+    from fedloom.algorithms.personal.fedrep import FedRep as FedRep
     from fedloom.algorithms.personal.fine_tuning import FineTuning as FineTuning
     from fedloom.algorithms.personal.local_training import LocalTraining as LocalTraining
     from fedloom.algorithms.personal.mutual_learning import MutualLearning as MutualLearning
@@ -92,6 +95,9 @@ else:
             "minimax.saga": ("SAGA",),
             "personal": (
                 "Ditto",
+                "FedBN",
+                "FedPer",
+                "FedRep",
                 "FineTuning",
                 "LocalTraining",
                 "MutualLearning",

@@ -14,8 +14,8 @@ With penalty = 0 this is local training beside FedAvg; with a large one v_i stay
 model learns nothing from the own ones, and reaches them through the penalty alone, so that a w that
 some clients distort does limited harm.
 
-With a cohort: w is FedAvg's, and with short steps ends where it would with everyone. Own models wait
-while their client is absent, and where w settles each ends at the minimiser of its own problem.
+With a cohort: w is FedAvg's, and with short steps ends where it would with everyone. Own models
+wait while their client is absent; where w settles, each ends at the minimiser of its own problem.
 
 Paper            here                     Paper             here
 lambda, eta      penalty, personal_lr     s                 personal_steps
