@@ -83,6 +83,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "mu": (0.1, 1),
     "rho": (0.5, 3),
     "penalty": (0.5, 3),
+    "alpha": (0, 1),
+    "alpha_lr": (0, 1),
     "mixing": (0.3, 1),
     "q": (0, 3),
     "relaxation": (0.5, 1.9),

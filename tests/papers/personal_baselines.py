@@ -35,6 +35,29 @@ def ditto(clients, draws, *, lr, penalty, personal_lr, steps, personal_steps, ro
     return w, v
 
 
+def apfl(clients, draws, *, lr, personal_lr, alpha, alpha_lr, steps, rounds, cohort):
+    """Deng et al. 2020, Algorithm 1, with alpha moved once a round on the first batch.
+
+    Returns w, and of those who took part the own models and their shares.
+    """
+    w, v, shares = np.zeros(clients.d), {}, {}
+    for r in range(1, rounds + 1):
+        sent = []
+        for i in draws.cohort(r, cohort):
+            batches = draws.batches(r, 1, i, steps)
+            w_i, v_i, share = w.copy(), v.get(i, w), shares.get(i, alpha)
+            slope = clients.grad(i, share * v_i + (1 - share) * w_i, batches[0])
+            share = np.clip(share - alpha_lr * (v_i - w_i) @ slope, 0, 1)
+            for batch in batches:
+                own = share * clients.grad(i, share * v_i + (1 - share) * w_i, batch)
+                w_i = w_i - lr * clients.grad(i, w_i, batch)
+                v_i = v_i - personal_lr * own
+            v[i], shares[i] = v_i, share
+            sent.append(w_i)
+        w = np.mean(sent, axis=0)
+    return w, v, shares
+
+
 def fedper(net, draws, w, heads, own, *, lr, steps, rounds, cohort):
     """Arivazhagan et al. 2019; `own` says of each coordinate whether it is the client's.
 

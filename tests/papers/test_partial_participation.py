@@ -211,6 +211,7 @@ CASES = {
         fa.Ditto(lr=0.02, penalty=1.0, local_steps=1, personal_steps=1, cohort=1), "smooth",
         lambda a: near_averaged(a, 1.0), of=own_models,
     ),
+    "apfl": Case(fa.APFL(lr=0.02, local_steps=1, cohort=1), "smooth", averaged),
     "fedper": Case(fa.FedPer(**_PARTS), "personal", own_biases, of=contrast),
     "fedrep": Case(fa.FedRep(**_PARTS, head_steps=1), "personal", own_biases, of=contrast),
     "fedbn": Case(fa.FedBN(**_PARTS), "personal", own_biases, of=contrast),

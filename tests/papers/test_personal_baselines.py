@@ -7,7 +7,7 @@ import pytest
 
 import fedloom as fl
 from fedloom import draws
-from fedloom.algorithms import Ditto, FedAvg, FedBN, FedPer, FedRep, FineTuning
+from fedloom.algorithms import APFL, Ditto, FedAvg, FedBN, FedPer, FedRep, FineTuning
 from fedloom.algorithms.personal.fedbn import norms_of
 from fedloom.algorithms.personal.own_arrays import head_of
 from fedloom.errors import ParameterError
@@ -77,6 +77,34 @@ def test_ditto_reaches_the_minimisers_near_the_common_optimum(double):
     close(got.model, w, 1e-9)
     for v, h, b in zip(got.state.clients[0].model, hessians, pulls, strict=True):
         close(v, np.linalg.solve(h + 2 * np.eye(3), b + 2 * w), 1e-9)
+
+
+def test_apfl_follows_its_listing(double):
+    """Also where a client has not taken part, and where a share would leave [0, 1]."""
+    options = {"personal_lr": 0.3, "alpha": 0.7, "alpha_lr": 60.0}
+    method = APFL(**options, **COUNTS)
+    for rounds in (1, 4):
+        counts = GOLDEN | {"rounds": rounds}
+        w, v, shares = personal_baselines.apfl(
+            LOGISTIC, Draws(LOGISTIC, 4), lr=0.2, **options, **counts
+        )
+        got = simulate(method, REGULARISED, LINEAR, rounds=rounds)
+        close(got.model, w)
+        own = deployed(method, REGULARISED, LINEAR, got)
+        for i in range(LOGISTIC.n):
+            close(own[i], shares[i] * v[i] + (1 - shares[i]) * w if i in v else w)
+    close([got.state.clients[0].alpha[i] for i in shares], list(shares.values()))
+    assert len(set(shares.values())) > 2 and {0.0, 1.0} & set(shares.values())
+
+
+def test_apfl_reaches_own_minimisers_and_the_common_one(double):
+    got = simulate(APFL(lr=0.1, local_steps=1), LEAST, REGRESSION, rounds=3000, batch_size=None)
+    hessians, pulls = zip(*map(quadratic, range(4)), strict=True)
+    close(got.model, np.linalg.solve(np.mean(hessians, axis=0), np.mean(pulls, axis=0)), 1e-9)
+    v, alpha, _ = got.state.clients[0]
+    mixtures = alpha[:, None] * v + (1 - alpha[:, None]) * got.model
+    for x, h, b in zip(mixtures, hessians, pulls, strict=True):
+        close(x, np.linalg.solve(h, b), 1e-9)
 
 
 HEAD = np.arange(17) >= 8  # of the network of ALIKE: its last layer

@@ -177,6 +177,17 @@ def ditto(case: Case, result: Result) -> Iterator[Pair]:
         yield Pair(f"client {i}.model", result.state.clients[0].model[i], v)
 
 
+def apfl(case: Case, result: Result) -> Iterator[Pair]:
+    """The model, and the own ones with their shares of those who took part."""
+    options = given(case, "lr", "alpha", "alpha_lr", "cohort", steps="local_steps")
+    options["personal_lr"] = case.method.personal_lr or case.method.lr
+    w, own, shares = personal_baselines.apfl(*start(case), **options)
+    yield Pair("model", result.model, w)
+    for i, v in own.items():
+        yield Pair(f"client {i}.model", result.state.clients[0].model[i], v)
+        yield Pair(f"client {i}.alpha", result.state.clients[0].alpha[i], shares[i])
+
+
 FREE, SPARSE = posed(st.just(Zero())), posed(st.builds(L1, hundredths(0, 0.2)))
 IN_A_BALL = posed(st.just(Zero()) | st.builds(Ball, hundredths(0.05, 1)))
 
@@ -240,5 +251,6 @@ LISTINGS: dict[str, Listing] = {
     "pfedme": listing(pfedme, FREE),
     "per_fedavg": listing(per_fedavg, FREE, tolerance=1e-10),
     "fine_tuning": listing(fedavg, posed(st.just(Zero()), "equal", "size")),
+    "apfl": listing(apfl, FREE),
     "ditto": listing(ditto, FREE, personal_steps=2),
 }  # fmt: skip

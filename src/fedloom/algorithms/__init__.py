@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
         MomentumLocalSGDA as MomentumLocalSGDA,
     )
     from fedloom.algorithms.minimax.saga import SAGA as SAGA
+    from fedloom.algorithms.personal.apfl import APFL as APFL
     from fedloom.algorithms.personal.ditto import Ditto as Ditto
     from fedloom.algorithms.personal.fedbn import FedBN as FedBN
     from fedloom.algorithms.personal.fedper import FedPer as FedPer
@@ -94,6 +95,7 @@ else:
             "minimax.inner": ("SGDA", "Exact"),
             "minimax.saga": ("SAGA",),
             "personal": (
+                "APFL",
                 "Ditto",
                 "FedBN",
                 "FedPer",

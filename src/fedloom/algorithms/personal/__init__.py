@@ -1,6 +1,7 @@
 """Personal: every client its own model, which may be small and quantised."""
 
 from fedloom.algorithms.entry import MethodEntry
+from fedloom.algorithms.personal.apfl import APFL
 from fedloom.algorithms.personal.ditto import Ditto
 from fedloom.algorithms.personal.fedbn import FedBN
 from fedloom.algorithms.personal.fedper import FedPer
@@ -109,6 +110,15 @@ ENTRIES = (
         "min_{v_i}  f_i(v_i) + (penalty/2) |v_i - w|^2,  with w of  min_w  sum_i a_i f_i(w)",
         _COMMON | {"personal_lr": 0.05, "penalty": 0.5, "personal_steps": 2},
         first=_FIRST | {"personal_lr": 0.1},
+    ),
+    MethodEntry(
+        "apfl",
+        APFL,
+        "personal",
+        "Deng, Kamani, Mahdavi, 2020",
+        "min_{v_i,alpha_i}  f_i(alpha_i v_i + (1 - alpha_i) w),  w of  min_w  sum_i a_i f_i(w)",
+        _COMMON | {"personal_lr": 0.05, "alpha": 0.4, "alpha_lr": 0.2},
+        first=_FIRST,
     ),
     MethodEntry(
         "fedper",
