@@ -55,6 +55,14 @@ quantisations: Strategy = st.builds(
     tuning_centre_lr=hundredths(0, 0.05),
 )
 
+quantisations |= st.builds(
+    Quantisation,
+    bits=st.sampled_from([2, 3, 32]),
+    training=st.sampled_from(["straight-through", "lsq"]),
+    centre_lr=hundredths(0, 0.1),
+    freeze_after=st.none() | steps(0, 3),
+)
+
 plain: Strategy = st.just(SGD())  # the steps of the papers' listings
 clips = st.none() | hundredths(0.1, 2)
 optimisers: Strategy = st.one_of(

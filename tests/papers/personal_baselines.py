@@ -114,3 +114,36 @@ class Normed:
         back = e @ weights.T
         parts = [(back * x).sum(0), back.sum(0), e.sum(0), (inputs.T @ e).ravel()]
         return np.concatenate(parts)
+
+
+def straight_through_step(x, c, part, slope, *, lr, centre_lr):
+    """Gradients at the quantised model, applied to x as they are and to centres by their cells."""
+
+    def cells(x):
+        return np.abs(x[part][:, None] - c[None, :]).argmin(1)
+
+    def quantised(x):
+        out = x.copy()
+        out[part] = c[cells(x)]
+        return out
+
+    x = x - lr * slope(quantised(x))
+    g, cell = slope(quantised(x))[part], cells(x)
+    return x, np.sort(c - centre_lr * np.array([g[cell == k].sum() for k in range(len(c))]))
+
+
+def lsq_step(x, s, part, slope, *, bits, lr, centre_lr):
+    """Esser et al. 2020, equations (1) to (5), for weights with the step s."""
+    q, p = 2 ** (bits - 1), 2 ** (bits - 1) - 1
+
+    def quantised(x):
+        out = x.copy()
+        out[part] = s * np.rint(np.clip(x[part] / s, -q, p))
+        return out
+
+    g, ratio = slope(quantised(x)), x[part] / s
+    g[part] *= (ratio > -q) & (ratio < p)
+    x = x - lr * g
+    ratio = x[part] / s
+    d = np.where(ratio <= -q, -q, np.where(ratio >= p, p, np.rint(ratio) - ratio))
+    return x, s - centre_lr * (d @ slope(quantised(x))[part]) / np.sqrt(len(ratio) * p)
