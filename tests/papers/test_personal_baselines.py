@@ -1,5 +1,7 @@
 """Personal baselines against their transcriptions, and where they end."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -219,7 +221,9 @@ def of_arrays(*names):
 def test_norms_are_found_by_name_unless_the_network_lists_them():
     imported = of_arrays("conv.weight", "layer1.bn1.weight", "layer1.bn1.running_mean", "subnet.w")
     assert norms_of(imported, ()).own == ((2, 4), (4, 6))
-    assert norms_of(imported, ("conv.weight",)).own == ((0, 2),)
+    network = SimpleNamespace(norm_arrays=("conv.weight",))
+    seen = SimpleNamespace(layout=imported, problem=SimpleNamespace(model=network))
+    assert FedBN(lr=0.1)._parts(seen).own == ((0, 2),)
     spec = Spec((8, 8, 3), 7, "float32")
     layout = layout_of(lambda: fl.models.ResNet().init(jax.random.key(0), spec))
     *layers, _ = (name.removesuffix(".weights") for name in layout.full_names if "w" in name)

@@ -108,6 +108,11 @@ def counts(case: Case) -> dict[str, Any]:
             "cohort": method.cohort}  # fmt: skip
 
 
+def in_passes(case: Case) -> dict[str, Any]:
+    """The same for those that count passes over the clients' rows."""
+    return counts(case) | {"decay": case.method.decay, "passes": passes_of(case)}
+
+
 def points(case: Case, states: list[Any], x: list, c: list, levels: list) -> Iterator[Pair]:
     """Own models, and the centres of those that are quantised."""
     for i, state in enumerate(states):
@@ -122,11 +127,11 @@ def quped(case: Case, result: Result) -> Iterator[Pair]:
     w, clients = first_state(case)
     levels = levels_of(case)
     centres = [s.centres[0] if own else None for s, own in zip(clients, levels, strict=True)]
-    options = counts(case)
+    options = in_passes(case)
     options["steps"] -= case.method.strict_listing
     w, x, c = personal.quped(
         *start(case), w, [state.model for state in clients], centres, levels,
-        common_lr=case.method.common_lr, lp=case.method.guidance, passes=passes_of(case), **options,
+        common_lr=case.method.common_lr, lp=case.method.guidance, **options,
     )  # fmt: skip
     yield Pair("model", vector(result.model), w)
     yield from points(case, by_client(case, result.state.clients), x, c, levels)
@@ -139,7 +144,7 @@ def qupel(case: Case, result: Result) -> Iterator[Pair]:
     width = case.method.quantise.bits or case.problem.bits
     w, x, c = personal.qupel(
         *start(case), w, levels[0], m=2**width, common_lr=case.method.common_lr,
-        lp=case.method.closeness, passes=passes_of(case), **counts(case),
+        lp=case.method.closeness, **in_passes(case),
     )  # fmt: skip
     yield Pair("model", vector(result.model), w)
     yield from points(case, by_client(case, result.state.clients), x, c, levels)
@@ -173,7 +178,7 @@ def mutual_learning(case: Case, result: Result) -> Iterator[Pair]:
     w, clients = first_state(case)
     w, x = personal.mutual_learning(
         *start(case), w, [state.model for state in clients], a=case.method.guidance,
-        b=case.method.common_guidance, **counts(case),
+        b=case.method.common_guidance, **in_passes(case),
     )  # fmt: skip
     yield Pair("model", vector(result.model), w)
     yield from points(case, by_client(case, result.state.clients), x, [], [None] * len(x))
@@ -191,10 +196,9 @@ def own_coordinates(case: Case, size: int) -> np.ndarray:
 def in_parts(case: Case, result: Result) -> Iterator[Pair]:
     """FedPer, and FedBN with the same exchange: the body at the hub, the heads at the clients."""
     w, clients = first_state(case)
-    own, options = own_coordinates(case, len(w)), counts(case)
     w, heads = personal_baselines.fedper(
-        *start(case), w, [state.own for state in clients], own,
-        **{name: options[name] for name in ("lr", "steps", "rounds", "cohort")},
+        *start(case), w, [state.own for state in clients], own_coordinates(case, len(w)),
+        **counts(case),
     )  # fmt: skip
     yield from of_parts(case, result, w, heads)
 
