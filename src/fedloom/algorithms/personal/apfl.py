@@ -86,7 +86,9 @@ class APFL(Algorithm):
     ) -> tuple[APFLClient, Array]:
         """A step of alpha, then K steps on w_i and v_i; the reply is the change of w_i."""
         v = jnp.where(client.trained, client.model, model)
-        uphill = jnp.dot(v - model, f.grad(mixed(client.alpha, v, model), draws.nth(key, 0)))
+        uphill = jnp.dot(
+            v - model, f.grad(mixed(client.alpha, v, model), draws.nth(key, jnp.asarray(0)))
+        )
         alpha = jnp.clip(client.alpha - self.alpha_lr * uphill, 0, 1)
         personal_lr = self.lr if self.personal_lr is None else self.personal_lr
         move = self.optimiser.move
