@@ -55,6 +55,14 @@ quantisations: Strategy = st.builds(
     tuning_centre_lr=hundredths(0, 0.05),
 )
 
+quantisations |= st.builds(
+    Quantisation,
+    bits=st.sampled_from([2, 3, 32]),
+    training=st.sampled_from(["straight-through", "lsq"]),
+    centre_lr=hundredths(0, 0.1),
+    freeze_after=st.none() | steps(0, 3),
+)
+
 plain: Strategy = st.just(SGD())  # the steps of the papers' listings
 clips = st.none() | hundredths(0.1, 2)
 optimisers: Strategy = st.one_of(
@@ -71,6 +79,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "dual_lr": (0.01, 0.3),
     "outer_lr": (0.01, 0.2),
     "personal_lr": (0.01, 0.3),
+    "head_lr": (0.01, 0.3),
     "common_lr": (0.05, 0.5),
     "weight_lr": (0.01, 0.3),
     "server_lr": (0.3, 1.5),
@@ -82,6 +91,8 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "mu": (0.1, 1),
     "rho": (0.5, 3),
     "penalty": (0.5, 3),
+    "alpha": (0, 1),
+    "alpha_lr": (0, 1),
     "mixing": (0.3, 1),
     "q": (0, 3),
     "relaxation": (0.5, 1.9),
@@ -92,6 +103,9 @@ RANGES: Mapping[str, tuple[float, float]] = {
 }
 STRATEGIES: Mapping[str, Strategy] = {
     "local_steps": steps() | st.sampled_from(["1 epoch", "2 epochs"]),
+    "personal_steps": steps() | st.sampled_from(["1 epoch", "2 epochs"]),
+    "head_steps": steps() | st.sampled_from(["1 epoch", "2 epochs"]),
+    "own": st.sampled_from(["bias", "weights", "^0"]),
     "solver": solvers,
     "optimiser": optimisers,
     "quantise": st.none() | quantisations,

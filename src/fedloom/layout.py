@@ -27,6 +27,13 @@ class Layout(NamedTuple):
         """The dimension d."""
         return sum(math.prod(shape) for shape in self.shapes)
 
+    @property
+    def full_names(self) -> tuple[str, ...]:
+        """Each array's whole path, with dots: "dense.0.weights"; PyTorch's names as they are."""
+        places = jax.tree.unflatten(self.treedef, range(len(self.shapes)))
+        paths = jax.tree_util.tree_leaves_with_path(places)
+        return tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in paths)
+
     def ravel(self, tree: Tree) -> Array:
         """The arrays of a model as one vector."""
         leaves = self.treedef.flatten_up_to(tree)

@@ -10,6 +10,7 @@ everywhere: who, which parameter, the rule, the value, and what to try instead.
 
 import dataclasses
 import functools
+import re
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -106,6 +107,18 @@ def one_of(*choices: str) -> Rule:
     """One of a few texts, such as `one_of("I", "II")`."""
     text = "one of " + ", ".join(map(repr, choices))
     return Rule(lambda v: v in choices, text, choices[0], {"enum": list(choices)})
+
+
+def _compiles(value: object) -> bool:
+    try:
+        return isinstance(value, str) and re.compile(value) is not None
+    except re.error:
+        return False
+
+
+def pattern(example: str) -> Rule:
+    """Regular expressions for names, as in `re.search`."""
+    return Rule(_compiles, "a regular expression", example, {"type": "string"})
 
 
 def instance_of(kind: type) -> Rule:

@@ -68,6 +68,17 @@ def enveloped(a, penalty):
     )
 
 
+def near_averaged(a, penalty):
+    """The v_i of min_v f_i(v) + (penalty / 2) |v - w|^2, with w of sum_i a_i f_i."""
+    w = averaged(a)
+    return np.concatenate(
+        [
+            np.linalg.solve(h + penalty * np.eye(2), b + penalty * w)
+            for h, b in zip(HESSIANS, PULLS, strict=True)
+        ]
+    )
+
+
 def adapted(a, rate):
     """Of sum_i a_i f_i(w - rate f_i'(w))."""
     shrink = [np.eye(2) - rate * h for h in HESSIANS]
@@ -194,6 +205,17 @@ def distilled(a):
             for i in (0, 1)
         ]
         return dx, weighted(a, [teacher_slope(i, w, chances(i, x[i])) for i in (0, 1)])
+
+    return preferred(settle(slopes)[1])
+
+
+def own_biases(a):
+    """The weights of sum_i a_i f_i with biases of each client's own; the common ones stay at 0."""
+    of_bias = np.array([[1], [0], [0]])
+
+    def slopes(x, w):
+        each = [own_slope(i, of_bias * x[i] + w) for i in (0, 1)]
+        return [of_bias * slope for slope in each], (1 - of_bias) * weighted(a, each)
 
     return preferred(settle(slopes)[1])
 

@@ -80,7 +80,7 @@ def test_methods_step_as_the_optimiser_says(kind, double):
     close(got.state.clients[0].control, c_i)
 
 
-@pytest.mark.parametrize("key", ["local_training", "mutual_learning", "pfedme", "drfa"])
+@pytest.mark.parametrize("key", ["local_training", "mutual_learning", "pfedme", "apfl", "drfa"])
 def test_methods_with_loops_of_their_own_remember_within_a_round(key):
     """Momentum of 0 is no momentum, and any other moves every model elsewhere."""
     entry = CATALOGUE[key]
@@ -113,8 +113,8 @@ def test_methods_whose_step_is_a_gradient_step_take_one():
     taking = [k for k, e in CATALOGUE.items() if getattr(e.example(), "optimiser", 0) == SGD()]
     assert sorted(taking) == sorted(
         "fedavg fedprox scaffold fedavgm fedadagrad fedadam fedyogi feddyn drfa drfa_ga drfa_prox "
-        "scaff_pd term local_training mutual_learning per_fedavg pfedme split_training cvfl "
-        "ef_vfl".split()
+        "scaff_pd term local_training mutual_learning per_fedavg pfedme fine_tuning ditto apfl "
+        "fedper fedrep fedbn split_training cvfl ef_vfl".split()
     )
 
 

@@ -48,7 +48,9 @@ from papers.limits import (
     enveloped,
     fair,
     mutual,
+    near_averaged,
     near_common,
+    own_biases,
     robust,
     saddle,
     separate,
@@ -117,6 +119,7 @@ _STEPS = {"lr": 0.02, "dual_lr": 0.02, "local_steps": 1}
 _ADAPTIVE = {"lr": 0.2, "local_steps": 1, "server_lr": 0.02, "tau": 0.1, "cohort": 1}
 _ROBUST = {"lr": 0.02, "weight_lr": 0.005, "local_steps": 1}
 _PERSONAL = {"lr": 0.3, "local_steps": 1, "cohort": 1}
+_PARTS = {"lr": 0.05, "local_steps": 1, "cohort": 1, "own": "bias"}
 _SPLIT = {"lr": 0.3, "local_steps": 30}
 
 # By the catalogue's key, with what is special about the case behind a comma.
@@ -231,6 +234,15 @@ CASES = {
         fa.PerFedAvg(lr=0.02, personal_lr=0.3, local_steps=1, cohort=1), "smooth",
         lambda a: adapted(a, 0.3),
     ),
+    "fine_tuning": Case(fa.FineTuning(lr=0.02, local_steps=1, cohort=1), "smooth", averaged),
+    "ditto": Case(
+        fa.Ditto(lr=0.02, penalty=1.0, local_steps=1, personal_steps=1, cohort=1), "smooth",
+        lambda a: near_averaged(a, 1.0), of=own_models,
+    ),
+    "apfl": Case(fa.APFL(lr=0.02, local_steps=1, cohort=1), "smooth", averaged),
+    "fedper": Case(fa.FedPer(**_PARTS), "personal", own_biases, of=contrast),
+    "fedrep": Case(fa.FedRep(**_PARTS, head_steps=1), "personal", own_biases, of=contrast),
+    "fedbn": Case(fa.FedBN(**_PARTS), "personal", own_biases, of=contrast),
     "quped": Case(
         fa.QuPeD(**_PERSONAL, common_lr=0.3, guidance=GUIDE), "personal", distilled, of=contrast
     ),

@@ -1,4 +1,4 @@
-"""Averaging, composite, robust and two personal methods: all on linear models."""
+"""Averaging, composite, robust and some personal methods: all on linear models."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedloom import draws
 from fedloom.measuring.result import Result
 from fedloom.problems import L1, Ball, LeastSquares, Logistic, Zero
-from papers import averaging, composite, personal, robust
+from papers import averaging, composite, personal, personal_baselines, robust
 from papers.reference import Draws, LogisticClients
 from verification.cases import Case, OfRows
 from verification.listings.base import Listing, Pair, only
@@ -167,6 +167,27 @@ def per_fedavg(case: Case, result: Result) -> Iterator[Pair]:
     yield Pair("model", result.model, w)
 
 
+def ditto(case: Case, result: Result) -> Iterator[Pair]:
+    """The model, and the own ones of those who took part."""
+    options = given(case, "lr", "penalty", "personal_steps", "cohort", steps="local_steps")
+    options["personal_lr"] = case.method.personal_lr or case.method.lr
+    w, own = personal_baselines.ditto(*start(case), **options)
+    yield Pair("model", result.model, w)
+    for i, v in own.items():
+        yield Pair(f"client {i}.model", result.state.clients[0].model[i], v)
+
+
+def apfl(case: Case, result: Result) -> Iterator[Pair]:
+    """The model, and the own ones with their shares of those who took part."""
+    options = given(case, "lr", "alpha", "alpha_lr", "cohort", steps="local_steps")
+    options["personal_lr"] = case.method.personal_lr or case.method.lr
+    w, own, shares = personal_baselines.apfl(*start(case), **options)
+    yield Pair("model", result.model, w)
+    for i, v in own.items():
+        yield Pair(f"client {i}.model", result.state.clients[0].model[i], v)
+        yield Pair(f"client {i}.alpha", result.state.clients[0].alpha[i], shares[i])
+
+
 FREE, SPARSE = posed(st.just(Zero())), posed(st.builds(L1, hundredths(0, 0.2)))
 IN_A_BALL = posed(st.just(Zero()) | st.builds(Ball, hundredths(0.05, 1)))
 
@@ -229,4 +250,7 @@ LISTINGS: dict[str, Listing] = {
     ),
     "pfedme": listing(pfedme, FREE),
     "per_fedavg": listing(per_fedavg, FREE, tolerance=1e-10),
+    "fine_tuning": listing(fedavg, posed(st.just(Zero()), "equal", "size")),
+    "apfl": listing(apfl, FREE),
+    "ditto": listing(ditto, FREE, personal_steps=2),
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """The personal family, on networks of one hidden layer."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from fedloom.population import assemble
 from fedloom.problems import Personal
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
-from papers import personal
+from papers import personal, personal_baselines
 from papers.personal import Levels, Networks
 from papers.reference import Draws
 from verification.cases import Case, OfRows
@@ -107,6 +108,11 @@ def counts(case: Case) -> dict[str, Any]:
             "cohort": method.cohort}  # fmt: skip
 
 
+def in_passes(case: Case) -> dict[str, Any]:
+    """The same for those that count passes over the clients' rows."""
+    return counts(case) | {"decay": case.method.decay, "passes": passes_of(case)}
+
+
 def points(case: Case, states: list[Any], x: list, c: list, levels: list) -> Iterator[Pair]:
     """Own models, and the centres of those that are quantised."""
     for i, state in enumerate(states):
@@ -121,11 +127,11 @@ def quped(case: Case, result: Result) -> Iterator[Pair]:
     w, clients = first_state(case)
     levels = levels_of(case)
     centres = [s.centres[0] if own else None for s, own in zip(clients, levels, strict=True)]
-    options = counts(case)
+    options = in_passes(case)
     options["steps"] -= case.method.strict_listing
     w, x, c = personal.quped(
         *start(case), w, [state.model for state in clients], centres, levels,
-        common_lr=case.method.common_lr, lp=case.method.guidance, passes=passes_of(case), **options,
+        common_lr=case.method.common_lr, lp=case.method.guidance, **options,
     )  # fmt: skip
     yield Pair("model", vector(result.model), w)
     yield from points(case, by_client(case, result.state.clients), x, c, levels)
@@ -138,7 +144,7 @@ def qupel(case: Case, result: Result) -> Iterator[Pair]:
     width = case.method.quantise.bits or case.problem.bits
     w, x, c = personal.qupel(
         *start(case), w, levels[0], m=2**width, common_lr=case.method.common_lr,
-        lp=case.method.closeness, passes=passes_of(case), **counts(case),
+        lp=case.method.closeness, **in_passes(case),
     )  # fmt: skip
     yield Pair("model", vector(result.model), w)
     yield from points(case, by_client(case, result.state.clients), x, c, levels)
@@ -172,10 +178,55 @@ def mutual_learning(case: Case, result: Result) -> Iterator[Pair]:
     w, clients = first_state(case)
     w, x = personal.mutual_learning(
         *start(case), w, [state.model for state in clients], a=case.method.guidance,
-        b=case.method.common_guidance, **counts(case),
+        b=case.method.common_guidance, **in_passes(case),
     )  # fmt: skip
     yield Pair("model", vector(result.model), w)
     yield from points(case, by_client(case, result.state.clients), x, [], [None] * len(x))
+
+
+def own_coordinates(case: Case, size: int) -> np.ndarray:
+    """Which numbers of the common network's vector (b1, W1, b2, W2) are a client's own."""
+    (width,) = case.problem.model.hidden
+    hidden = width + case.data.width * width
+    names = ["0.bias"] * width + ["0.weights"] * (hidden - width)
+    names += ["1.bias"] * CLASSES + ["1.weights"] * (size - hidden - CLASSES)
+    return np.array([re.search(case.method.own, name) is not None for name in names])
+
+
+def in_parts(case: Case, result: Result) -> Iterator[Pair]:
+    """FedPer, and FedBN with the same exchange: the body at the hub, the heads at the clients."""
+    w, clients = first_state(case)
+    w, heads = personal_baselines.fedper(
+        *start(case), w, [state.own for state in clients], own_coordinates(case, len(w)),
+        **counts(case),
+    )  # fmt: skip
+    yield from of_parts(case, result, w, heads)
+
+
+def fedrep(case: Case, result: Result) -> Iterator[Pair]:
+    """The same, with steps on heads and then on bodies."""
+    (net, drawn), (w, clients), method = start(case), first_state(case), case.method
+
+    def batches(r: int, i: int) -> list[list[np.ndarray]]:
+        keys = jax.random.split(draws.client_key(drawn.root, r, 1, i))
+        return [
+            [drawn.rows(draws.nth(key, k), i) for k in range(steps)]
+            for key, steps in zip(keys, (method.head_steps, method.local_steps), strict=True)
+        ]
+
+    w, heads = personal_baselines.fedrep(
+        net, drawn, batches, w, [state.own for state in clients], own_coordinates(case, len(w)),
+        lr=method.lr, head_lr=method.head_lr or method.lr, rounds=case.rounds,
+        cohort=method.cohort,
+    )  # fmt: skip
+    yield from of_parts(case, result, w, heads)
+
+
+def of_parts(case: Case, result: Result, w: np.ndarray, heads: list[np.ndarray]) -> Iterator[Pair]:
+    """The hub's model, and what each client has of its own."""
+    yield Pair("model", vector(result.model), w)
+    for i, state in enumerate(by_client(case, result.state.clients)):
+        yield Pair(f"client {i}.own", state.own, heads[i])
 
 
 def quantisations(*widths: int | None) -> Strategy:
@@ -207,4 +258,7 @@ LISTINGS: dict[str, Listing] = {
     ),
     "local_training": listing(alone, alike=False),
     "mutual_learning": listing(mutual_learning, alike=False),
+    "fedper": listing(in_parts, alike=True),
+    "fedbn": listing(in_parts, alike=True),
+    "fedrep": listing(fedrep, alike=True, head_steps=steps()),
 }

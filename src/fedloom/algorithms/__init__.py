@@ -39,6 +39,12 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
         MomentumLocalSGDA as MomentumLocalSGDA,
     )
     from fedloom.algorithms.minimax.saga import SAGA as SAGA
+    from fedloom.algorithms.personal.apfl import APFL as APFL
+    from fedloom.algorithms.personal.ditto import Ditto as Ditto
+    from fedloom.algorithms.personal.fedbn import FedBN as FedBN
+    from fedloom.algorithms.personal.fedper import FedPer as FedPer
+    from fedloom.algorithms.personal.fedrep import FedRep as FedRep
+    from fedloom.algorithms.personal.fine_tuning import FineTuning as FineTuning
     from fedloom.algorithms.personal.local_training import LocalTraining as LocalTraining
     from fedloom.algorithms.personal.mutual_learning import MutualLearning as MutualLearning
     from fedloom.algorithms.personal.per_fedavg import PerFedAvg as PerFedAvg
@@ -112,6 +118,12 @@ else:
             "minimax.inner": ("SGDA", "Exact"),
             "minimax.saga": ("SAGA",),
             "personal": (
+                "APFL",
+                "Ditto",
+                "FedBN",
+                "FedPer",
+                "FedRep",
+                "FineTuning",
                 "LocalTraining",
                 "MutualLearning",
                 "PerFedAvg",

@@ -21,7 +21,15 @@ from fedloom.layout import STATISTICS, last_name
 from fedloom.models.base import Model
 from fedloom.models.graph.graph import Graph
 from fedloom.models.graph.program import Ref
-from fedloom.parameters import Rule, at_least, instance_of, param, parametrised, positive, unwritten
+from fedloom.parameters import (
+    at_least,
+    instance_of,
+    param,
+    parametrised,
+    pattern,
+    positive,
+    unwritten,
+)
 from fedloom.pytrees import pytree
 from fedloom.rows import Drawn, Spec
 from fedloom.types import Array, Held, Tree
@@ -30,14 +38,7 @@ _A, _B = ".lora_a", ".lora_b"
 _PRODUCTS = ("linear", "addmm", "mm", "bmm", "matmul", "t", "transpose", "permute", "baddbmm")
 
 
-def _compiles(value: object) -> bool:
-    try:
-        return isinstance(value, str) and re.compile(value) is not None
-    except re.error:
-        return False
-
-
-_pattern = Rule(_compiles, "a regular expression", "query|value", {"type": "string"})
+_pattern = pattern("query|value")
 
 
 @pytree

@@ -23,7 +23,8 @@ from fedloom.operators.proximal import soft_threshold
 from fedloom.types import Array, Scalar
 
 __all__ = ["FULL_PRECISION", "Quantiser", "cell_sums", "cells", "distance", "first_centres", "hard"]
-__all__ += ["layers_to_quantise", "prox_centres", "prox_weights", "soft"]
+__all__ += ["ends", "even", "layers_to_quantise", "prox_centres", "prox_weights", "soft"]
+__all__ += ["straight_through"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = public(__name__)
@@ -87,6 +88,25 @@ def soft(x: Array, centres: Array, sharpness: Scalar) -> Array:
     return out
 
 
+def straight_through(x: Array, centres: Array) -> Array:
+    """Q_c(x), whose derivative by x is taken to be 1: the straight-through estimator."""
+    return hard(x, centres) + (x - jax.lax.stop_gradient(x))
+
+
+def ends(levels: int) -> tuple[int, int]:
+    """The lowest and the highest of so many whole numbers, one more of them below 0 than above."""
+    return -(levels // 2), levels - levels // 2 - 1
+
+
+def even(x: Array, step: Array, levels: int) -> Array:
+    """Each number replaced by the nearest multiple of a step, of `levels` multiples around 0.
+
+    Derivatives are those of LSQ: rounding counts as the identity, beyond the ends nothing moves.
+    """
+    scaled = jnp.clip(x / step, *ends(levels))
+    return step * (scaled + jax.lax.stop_gradient(jnp.round(scaled) - scaled))
+
+
 def distance(x: Array, centres: Array) -> Array:
     """R(x, c): half of the sum of distances to the nearest centres."""
     return 0.5 * jnp.abs(x - hard(x, centres)).sum()
@@ -132,9 +152,15 @@ class Quantiser(NamedTuple):
     layers: tuple[tuple[int, int], ...]  # where each begins and ends in the model's vector
     levels: int
     sharpness: Scalar | None = None  # of the soft quantiser; None: the hard one
+    training: str = "proximal"  # or "straight-through", or "lsq": what derivatives of Q are
 
     def apply(self, x: Array, centres: Array) -> Array:
         """The model with its layers quantised, softly or hard; other layers stay as they are."""
+        if self.training == "straight-through":
+            return self._each(x, lambda part, k: straight_through(part, centres[k]))
+        if self.training == "lsq":
+            steps = self.steps(centres)
+            return self._each(x, lambda part, k: even(part, steps[k], self.levels))
         sharpness = self.sharpness
         if sharpness is None:
             return self.hard(x, centres)
@@ -146,7 +172,19 @@ class Quantiser(NamedTuple):
 
     def first_centres(self, x: Array) -> Array:
         """Centres to begin with, (layers, levels)."""
+        if self.training == "lsq":
+            sizes = jnp.stack([jnp.abs(x[a:b]).mean() for a, b in self.layers])
+            return self.multiples(2 * sizes / math.sqrt(ends(self.levels)[1]))
         return jnp.stack([first_centres(x[a:b], self.levels) for a, b in self.layers])
+
+    def multiples(self, steps: Array) -> Array:
+        """The centres of LSQ: of each layer, multiples of its step."""
+        low, high = ends(self.levels)
+        return steps[:, None] * jnp.arange(low, high + 1, dtype=steps.dtype)
+
+    def steps(self, centres: Array) -> Array:
+        """Of each layer the step of which its centres are multiples."""
+        return centres[:, -1] / ends(self.levels)[1]
 
     def distance(self, x: Array, centres: Array) -> Array:
         """R(x, c), summed over layers."""

@@ -1,6 +1,12 @@
 """Personal: every client its own model, which may be small and quantised."""
 
 from fedloom.algorithms.entry import MethodEntry
+from fedloom.algorithms.personal.apfl import APFL
+from fedloom.algorithms.personal.ditto import Ditto
+from fedloom.algorithms.personal.fedbn import FedBN
+from fedloom.algorithms.personal.fedper import FedPer
+from fedloom.algorithms.personal.fedrep import FedRep
+from fedloom.algorithms.personal.fine_tuning import FineTuning
 from fedloom.algorithms.personal.local_training import LocalTraining
 from fedloom.algorithms.personal.mutual_learning import MutualLearning
 from fedloom.algorithms.personal.per_fedavg import PerFedAvg
@@ -86,5 +92,63 @@ ENTRIES = (
         "min_w  sum_i a_i f_i(w - personal_lr f_i'(w))",
         _COMMON | {"personal_lr": 0.05},
         first=_FIRST,
+    ),
+    MethodEntry(
+        "fine_tuning",
+        FineTuning,
+        "personal",
+        "FedAvg; Yu, Bagdasaryan, Shmatikov, 2020",
+        "min_w  sum_i a_i f_i(w), then at each client steps on f_i from there",
+        _COMMON | {"personal_lr": 0.05, "personal_steps": 2},
+        first=_FIRST | {"personal_lr": 0.05},
+    ),
+    MethodEntry(
+        "ditto",
+        Ditto,
+        "personal",
+        "Li, Hu, Beirami, Smith, ICML 2021",
+        "min_{v_i}  f_i(v_i) + (penalty/2) |v_i - w|^2,  with w of  min_w  sum_i a_i f_i(w)",
+        _COMMON | {"personal_lr": 0.05, "penalty": 0.5, "personal_steps": 2},
+        first=_FIRST | {"personal_lr": 0.1},
+    ),
+    MethodEntry(
+        "apfl",
+        APFL,
+        "personal",
+        "Deng, Kamani, Mahdavi, 2020",
+        "min_{v_i,alpha_i}  f_i(alpha_i v_i + (1 - alpha_i) w),  w of  min_w  sum_i a_i f_i(w)",
+        _COMMON | {"personal_lr": 0.05, "alpha": 0.4, "alpha_lr": 0.2},
+        first=_FIRST,
+    ),
+    MethodEntry(
+        "fedper",
+        FedPer,
+        "personal",
+        "Arivazhagan et al., 2019",
+        "min_{b,h_i}  sum_i a_i f_i(b, h_i): a shared body, own heads",
+        _COMMON | {"own": "bias"},
+        "personal-alike",
+        first=_FIRST,
+    ),
+    MethodEntry(
+        "fedrep",
+        FedRep,
+        "personal",
+        "Collins, Hassani, Mokhtari, Shakkottai, ICML 2021",
+        "min_b  sum_i a_i min_{h_i} f_i(b, h_i): a shared body, own heads",
+        _COMMON | {"own": "bias", "head_steps": 2, "head_lr": 0.05},
+        "personal-alike",
+        first=_FIRST,
+    ),
+    MethodEntry(
+        "fedbn",
+        FedBN,
+        "personal",
+        "Li, Jiang, Zhang, Kamp, Dou, ICLR 2021",
+        "min_{w,n_i}  sum_i a_i f_i(w, n_i): shared layers, own norms",
+        _COMMON | {"own": "bias"},
+        "personal-alike",
+        # The network of the family's example has no norms; biases are the nearest to them.
+        first=_FIRST | {"own": "bias"},
     ),
 )

@@ -11,6 +11,21 @@ with J the Jacobians of the quantiser. For the hard one, J_x is the identity whe
 quantised and 0 where they are; J_c sums over cells. At full precision all that is left is
 x <- x - lr h'(x).
 
+With training = "straight-through" the quantised model alone is trained, and J_x counts as the
+identity (the straight-through estimator; Bengio, Leonard, Courville 2013, and BinaryConnect):
+
+    x <- x - lr h'(Q_c(x)),    c <- c - centre_lr J_c' h'(Q_c(x))                  at the new x
+
+With training = "lsq" centres are multiples of one learned step s a layer (Esser, McKinstry,
+Bablani, Appuswamy, Modha: Learned step size quantization. ICLR 2020), from 2 bits on:
+
+    Q_s(x) = s round(clip(x / s, -q, p)),    q = 2^(bits-1),  p = q - 1
+    x <- x - lr h'(Q_s(x)) where -q < x / s < p,   others stay
+    s <- s - centre_lr / sqrt(N p) sum_j d_j h'(Q_s(x))_j                          at the new x
+         d = round(x / s) - x / s inside,  -q or p beyond;    s begins at 2 mean|x| / sqrt(p)
+
+for N weights. Neither has a pull lambda. Both are options of every method that quantises.
+
 The schedule runs by the client's own passes over its rows, t = 1, 2, ...: lambda = pull * t *
 pull_growth^t, and step sizes shrink by `decay` a pass. After `freeze_after` passes the model is
 quantised for good: weights keep their cells, and only what is not quantised, and the centres, are
@@ -19,7 +34,8 @@ trained on.
 Differs from the paper: the sign of the centres' proximal map, which the print and the released
 program have the wrong way round (`centre_sign = "released"` has it so). Weights are not clipped to
 [-1, 1] nor centres' gradients to [-10, 10], as the program does, and one bit picks the nearest
-centre, not the one of the same sign.
+centre, not the one of the same sign. LSQ's paper quantises activations too, and steps on s and x at
+once; here s moves at the new x, as centres do, and is kept above 0.
 """
 
 from collections.abc import Callable
@@ -29,7 +45,8 @@ import jax
 import jax.numpy as jnp
 
 from fedloom.algorithms.personal.own_models import passes
-from fedloom.operators.quantisers import Quantiser
+from fedloom.errors import ParameterError
+from fedloom.operators.quantisers import Quantiser, ends
 from fedloom.oracles import PersonalOracle
 from fedloom.parameters import (
     at_least,
@@ -44,6 +61,8 @@ from fedloom.parameters import (
 from fedloom.problems.personal import bits_rule
 from fedloom.types import Array
 
+_LEAST_STEP = 1e-8
+
 Slope = Callable[[Array], Array]  # the gradient of h at a model
 
 
@@ -55,6 +74,11 @@ class Quantisation:
         bits_rule.or_none("what the problem gives each client"),
         "bits of a quantised weight, for every client",
         default=None,
+    )
+    training: str = param(
+        one_of("proximal", "straight-through", "lsq"),
+        "how: by proximal maps as QuPeD, or through Q with learned centres or a learned step",
+        default="proximal",
     )
     pull: float = param(
         at_least_zero, "growth of lambda, the pull to the centres, a pass", default=5e-6
@@ -79,6 +103,13 @@ class Quantisation:
         at_least_zero, "step size of the centres from then on", default=1e-6
     )
 
+    def __post_init__(self) -> None:
+        if self.training != "proximal" and self.sharpness is not None:
+            raise ParameterError(
+                f"Quantisation: sharpness must be none where training is {self.training!r}, which "
+                f"has no soft quantiser; got {self.sharpness!r}. Leave it out."
+            )
+
     @property
     def sign(self) -> float:
         """+1, or -1 as released."""
@@ -101,7 +132,15 @@ def quantise_param(default: Quantisation | None = None) -> Any:
 
 def quantiser_of(quantise: Quantisation | None, f: PersonalOracle) -> Quantiser | None:
     """A client's quantiser; None: full precision."""
-    return None if quantise is None else f.quantiser(quantise.bits, quantise.sharpness)
+    quantiser = None if quantise is None else f.quantiser(quantise.bits, quantise.sharpness)
+    if quantise is None or quantiser is None:
+        return None
+    if quantise.training == "lsq" and quantiser.levels == 2:
+        raise ParameterError(
+            "Quantisation: bits must be at least 2 where training is 'lsq': of 1 bit there is no "
+            "step above 0. Take training = 'straight-through', or more bits."
+        )
+    return quantiser._replace(training=quantise.training)
 
 
 def start(quantise: Quantisation | None, f: PersonalOracle, model: Array) -> QuantisedModel:
@@ -120,10 +159,16 @@ def quantised(quantise: Quantisation | None, f: PersonalOracle, point: Quantised
 
 
 def models(quantise: Quantisation | None, f: PersonalOracle, point: QuantisedModel) -> list[Array]:
-    """x, and Q_c(x) where there is a quantiser: what the terms of a personal objective see."""
+    """What the terms of a personal objective see: x, and Q_c(x) where there is a quantiser.
+
+    Where training goes through the quantiser, Q_c(x) alone.
+    """
     quantiser = quantiser_of(quantise, f)
     x, c, _ = point
-    return [x] if quantiser is None else [x, quantiser.apply(x, c)]
+    if quantiser is None:
+        return [x]
+    seen = quantiser.apply(x, c)
+    return [x, seen] if quantiser.training == "proximal" else [seen]
 
 
 def descend(
@@ -152,12 +197,13 @@ def freeze(
 def gradient(
     quantise: Quantisation | None, f: PersonalOracle, point: QuantisedModel, slope: Slope
 ) -> Array:
-    """h'(x) + J_x' h'(Q_c(x))."""
+    """h'(x) + J_x' h'(Q_c(x)); without the first where training goes through the quantiser."""
     quantiser = quantiser_of(quantise, f)
     if quantiser is None:
         return slope(point.model)
     seen, back = jax.vjp(quantiser.apply, point.model, point.centres)
-    return slope(point.model) + back(slope(seen))[0]
+    through = back(slope(seen))[0]
+    return slope(point.model) + through if quantiser.training == "proximal" else through
 
 
 def move(
@@ -176,20 +222,35 @@ def move(
         return QuantisedModel(moved, c, steps + 1)
     time = passes(point.steps, f) + 1
     pull = quantise.pull * time * quantise.pull_growth**time
+    if quantise.training != "proximal":
+        pull = jnp.zeros_like(pull)
     frozen = _frozen(quantise, f, point)
     x = jnp.where(frozen, quantiser.put(moved, x), quantiser.prox_weights(moved, c, lr * pull))
 
     seen, back = jax.vjp(quantiser.apply, x, c)
     centre_lr = jnp.where(frozen, quantise.tuning_centre_lr, quantise.centre_lr)
-    settled = quantiser.prox_centres(
-        c - centre_lr * back(slope(seen))[1],
-        c,
-        x,
-        jnp.where(frozen, 0, centre_lr * pull),
-        sign=quantise.sign,
-        per_cell=quantise.per_cell,
-    )
+    uphill = back(slope(seen))[1]
+    if quantise.training == "lsq":
+        settled = _other_steps(quantiser, c, uphill, centre_lr)
+    else:
+        settled = quantiser.prox_centres(
+            c - centre_lr * uphill,
+            c,
+            x,
+            jnp.where(frozen, 0, centre_lr * pull),
+            sign=quantise.sign,
+            per_cell=quantise.per_cell,
+        )
     return QuantisedModel(jnp.where(frozen, quantiser.follow(x, c, settled), x), settled, steps + 1)
+
+
+def _other_steps(quantiser: Quantiser, c: Array, uphill: Array, lr: Array) -> Array:
+    """The centres of LSQ after a gradient step on the step of each layer."""
+    _, high = ends(quantiser.levels)
+    sizes = jnp.asarray([stop - start for start, stop in quantiser.layers], c.dtype)
+    slopes = high * uphill[:, -1]  # of c, only p s has part in Q_s
+    steps = quantiser.steps(c) - lr * slopes / jnp.sqrt(sizes * high)
+    return quantiser.multiples(jnp.maximum(steps, _LEAST_STEP))
 
 
 def _frozen(quantise: Quantisation, f: PersonalOracle, point: QuantisedModel) -> Array | bool:
