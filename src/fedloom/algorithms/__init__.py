@@ -62,7 +62,9 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks as EGVFLSlacks
     from fedloom.algorithms.vertical.sharing_admm import SharingADMM as SharingADMM
     from fedloom.algorithms.vertical.vertical_agd import VerticalAGD as VerticalAGD
+    from fedloom.algorithms.vertical.vertical_cg import VerticalCG as VerticalCG
     from fedloom.algorithms.vertical.vertical_gd import VerticalGD as VerticalGD
+    from fedloom.algorithms.vertical.vertical_ogda import VerticalOGDA as VerticalOGDA
     from fedloom.algorithms.wrappers import Compressed as Compressed
     from fedloom.algorithms.wrappers import Poisoned as Poisoned
     from fedloom.algorithms.wrappers import Private as Private
@@ -112,7 +114,9 @@ else:
                 "EGVFLSlacks",
                 "SharingADMM",
                 "VerticalAGD",
+                "VerticalCG",
                 "VerticalGD",
+                "VerticalOGDA",
             ),
             "wrappers": ("Compressed", "Poisoned", "Private", "Robust", "Unreliable"),
         },
