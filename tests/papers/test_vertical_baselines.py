@@ -67,7 +67,7 @@ def test_a_round_of_conjugate_gradients_sends_two_numbers_more_than_one_of_desce
 
 def test_conjugate_gradients_need_the_squared_loss(double):
     parties = fl.data.from_parties(DATA.blocks, np.arange(DATA.s) % 2)
-    with pytest.raises(fl.FedloomError, match="VerticalCG: loss must be 'squared'.*VerticalAGD"):
+    with pytest.raises(fl.FedloomError, match=r"VerticalCG: loss must be 'squared'.*VerticalAGD"):
         simulate(VerticalCG(), 1, fl.problems.Vertical(loss="logistic"), parties)
 
 
