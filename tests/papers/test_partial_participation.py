@@ -174,6 +174,11 @@ CASES = {
         fa.CODASCA(**_STEPS | {"local_steps": 3}, cohort=1, regularise="subgradient"),
         "saddle", saddle, EXACT,
     ),
+    "optimistic_local_sgda": Case(
+        away(fa.OptimisticLocalSGDA(**_STEPS, cohort=1)), "saddle", saddle
+    ),
+    "fess_gda": Case(away(fa.FESSGDA(**_STEPS, cohort=1)), "saddle", saddle),
+    "fedualex": Case(away(fa.FeDualEx(**_STEPS, cohort=1)), "saddle", saddle),
     "fednest": Case(fa.FedNest(**_STEPS | {"local_steps": 3}, cohort=1), "saddle", saddle),
     "afl": Case(away(fa.AFL(lr=0.02, weight_lr=0.005)), "smooth", robust),
     "drfa": Case(fa.DRFA(**_ROBUST, cohort=1), "smooth", robust),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.minimax.fednest import FedNest as FedNest
     from fedloom.algorithms.minimax.fedsgda_m import FedSGDAM as FedSGDAM
     from fedloom.algorithms.minimax.fedsgda_plus import FedSGDAPlus as FedSGDAPlus
+    from fedloom.algorithms.minimax.fedualex import FeDualEx as FeDualEx
+    from fedloom.algorithms.minimax.fess_gda import FESSGDA as FESSGDA
     from fedloom.algorithms.minimax.ffmdr import FFMDR as FFMDR
     from fedloom.algorithms.minimax.ffmdr_consensus import FFMDRConsensus as FFMDRConsensus
     from fedloom.algorithms.minimax.inner import SGDA as SGDA
@@ -30,6 +32,9 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.minimax.local_sgda_plus import LocalSGDAPlus as LocalSGDAPlus
     from fedloom.algorithms.minimax.momentum_local_sgda import (
         MomentumLocalSGDA as MomentumLocalSGDA,
+    )
+    from fedloom.algorithms.minimax.optimistic_local_sgda import (
+        OptimisticLocalSGDA as OptimisticLocalSGDA,
     )
     from fedloom.algorithms.minimax.saga import SAGA as SAGA
     from fedloom.algorithms.personal.local_training import LocalTraining as LocalTraining
@@ -82,11 +87,14 @@ else:
                 "FedNest",
                 "FedSGDAM",
                 "FedSGDAPlus",
+                "FeDualEx",
+                "FESSGDA",
                 "FFMDR",
                 "FFMDRConsensus",
                 "LocalSGDA",
                 "LocalSGDAPlus",
                 "MomentumLocalSGDA",
+                "OptimisticLocalSGDA",
             ),
             "minimax.inner": ("SGDA", "Exact"),
             "minimax.saga": ("SAGA",),
