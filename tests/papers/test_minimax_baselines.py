@@ -11,7 +11,7 @@ from papers.limits import CONCAVE, CONVEX, COUPLINGS, DUAL_SLOPES, SLOPES
 K, B, C = (np.mean(part, axis=0) for part in (COUPLINGS, SLOPES, DUAL_SLOPES))
 WEAK = 0.05  # convexity and concavity where x and y do little but trade
 TRADE = fl.problems.Bilinear(convexity=WEAK, concavity=WEAK)
-SPARSE = fl.problems.Bilinear(convexity=CONVEX, concavity=CONCAVE, regulariser=fl.problems.L1(0.6))
+SPARSE = fl.problems.Bilinear(convexity=CONVEX, concavity=CONCAVE, regulariser=fl.problems.L1(0.25))
 STEPS = {"lr": 0.3, "dual_lr": 0.3, "local_steps": 1}
 
 
@@ -59,7 +59,7 @@ def test_dual_extrapolation_reaches_a_saddle_with_its_zeros(double):
     x = np.zeros(2)
     for _ in range(2000):
         v = x - 0.1 * (CONVEX * x + B + K @ (K.T @ x - C) / CONCAVE)
-        x = np.sign(v) * np.maximum(np.abs(v) - 0.06, 0)
+        x = np.sign(v) * np.maximum(np.abs(v) - 0.025, 0)
     assert np.count_nonzero(x) == 1
     arrived = found(FeDualEx(lr=0.1, dual_lr=0.1, local_steps=3), SPARSE, ALIKE, 200)
     np.testing.assert_allclose(arrived, x, rtol=0, atol=1e-12)

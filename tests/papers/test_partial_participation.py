@@ -148,6 +148,9 @@ CASES = {
         away(fa.FastFedDA(mu=0.5, local_steps=1, cohort=1)), "composite", composite
     ),
     "feddr": Case(fa.FedDR(step=1.0, **_SPLIT, cohort=1), "composite", composite, EXACT),
+    "fedcanon": Case(
+        away(fa.FedCanon(lr=0.05, local_steps=3, cohort=1)), "composite", composite, EXACT
+    ),
     "fedadmm": Case(fa.FedADMM(rho=1.0, **_SPLIT, cohort=1), "composite", composite, EXACT),
     "ffmdr": Case(fa.FFMDR(beta=0.7, solver=fa.Exact(), cohort=1), "saddle", separate, EXACT),
     "ffmdr, attendance": Case(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.composite.decoupled_prox import DecoupledProx as DecoupledProx
     from fedloom.algorithms.composite.fast_fedda import FastFedDA as FastFedDA
     from fedloom.algorithms.composite.fedadmm import FedADMM as FedADMM
+    from fedloom.algorithms.composite.fedcanon import FedCanon as FedCanon
     from fedloom.algorithms.composite.feddr import FedDR as FedDR
     from fedloom.algorithms.composite.feddualavg import FedDualAvg as FedDualAvg
     from fedloom.algorithms.composite.fedmid import FedMid as FedMid
@@ -80,7 +81,15 @@ else:
         __name__,
         {
             "averaging": ("FedAvg", "FedProx", "Scaffold"),
-            "composite": ("DecoupledProx", "FastFedDA", "FedADMM", "FedDR", "FedDualAvg", "FedMid"),
+            "composite": (
+                "DecoupledProx",
+                "FastFedDA",
+                "FedADMM",
+                "FedCanon",
+                "FedDR",
+                "FedDualAvg",
+                "FedMid",
+            ),
             "minimax": (
                 "CODASCA",
                 "FedNormSGDA",
