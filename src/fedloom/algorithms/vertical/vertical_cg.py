@@ -24,6 +24,7 @@ carried on by A p = A s + beta A p, and |p|^2 by |s|^2 + 2 beta s'p + beta^2 |p|
 stays where it is.
 """
 
+from collections.abc import Generator
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -32,7 +33,7 @@ from fedloom.cohorts import everyone
 from fedloom.errors import ParameterError
 from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.problems.losses import SquaredLoss
-from fedloom.protocol import Algorithm, Replies, Round, algorithm, ask
+from fedloom.protocol import Algorithm, Ask, Replies, Round, algorithm, ask
 from fedloom.types import Array
 
 
@@ -103,7 +104,9 @@ class VerticalCG(Algorithm):
         moved = hub._replace(scores=hub.scores + hub.alpha * hub.product)
         return (yield from self._advance(moved, fed)), ()
 
-    def _advance(self, hub: ConjugateHub, fed: VerticalFedView) -> Round:
+    def _advance(
+        self, hub: ConjugateHub, fed: VerticalFedView
+    ) -> Generator[Ask, Replies, ConjugateHub]:
         """Let the parties follow to the hub's scores, and find the step that comes next."""
         step = Step(hub.alpha, hub.beta, -fed.loss.grad(hub.scores))
         replies: Replies[Products] = yield ask(self.move, step, to=everyone(fed.n))
