@@ -1,7 +1,7 @@
 """What newer methods add to a family, for docs/choosing.md: `python -m tools.baselines averaging`.
 
 Runs examples/baselines-FAMILY.toml as `fedloom compare` does. Leaves every evaluation as a line of
-docs/verification/baselines-FAMILY.jsonl, and the metrics of [compare] against rounds as a picture,
+docs/verification/baselines-FAMILY.jsonl, and the metrics of [compare] as a picture,
 docs/images/baselines-FAMILY.svg.
 """
 
@@ -21,9 +21,10 @@ def run(family: str) -> None:
     """Compare the methods of a family; leave raw lines and the picture."""
     name = f"baselines-{family}"
     setup = settings.read(ROOT / "examples" / f"{name}.toml")
-    options, shown = setup.options(), tuple(setup.compare.metrics)
+    options, how = setup.options(), setup.compare
+    shown = tuple(how.metrics)
     first = options.pop("seed")
-    seeds = range(first, first + setup.compare.seeds)
+    seeds = range(first, first + how.seeds)
     found = comparing.compare(
         setup.algorithms, setup.problem, setup.clients(), seeds=seeds, metric=shown[0], **options
     ).results
@@ -31,7 +32,7 @@ def run(family: str) -> None:
         json.dumps(
             {"method": method, "seed": seed}
             | {column: row[column] for column in COSTS}
-            | {column: round(float(row[column]), 6) for column in shown}
+            | {column: float(f"{row[column]:.5g}") for column in shown}
         )
         for method, runs in found.items()
         for seed, result in zip(seeds, runs, strict=True)
@@ -40,7 +41,9 @@ def run(family: str) -> None:
     write_text(
         ROOT / "docs" / "verification" / f"{name}.jsonl", "\n".join(lines) + "\n", shared=True
     )
-    curves(found, ROOT / "docs" / "images" / f"{name}.svg", metrics=shown)
+    drawn = shown[:1] if how.log else shown  # a share that may be zero has no logarithm
+    picture = ROOT / "docs" / "images" / f"{name}.svg"
+    curves(found, picture, metrics=drawn, against=how.against, log=how.log, title=how.title)
 
 
 def main() -> None:

@@ -63,8 +63,11 @@ class Drawn:
         count = min(self.batch_size, self.sizes[i])
         return np.asarray(draws.distinct(key, draws.domain(self.sizes[i]), count))
 
+    def nth(self, key, step):
+        return draws.nth(key, step)
+
     def batches(self, key, i, steps):
-        return [self.rows(draws.nth(key, step), i) for step in range(steps)]
+        return [self.rows(self.nth(key, step), i) for step in range(steps)]
 
     def passes(self, i):
         return -(-self.sizes[i] // self.batch_size)

@@ -9,7 +9,7 @@ import pytest
 from fedloom.algorithms import Unreliable
 from fedloom.algorithms.catalogue import entry
 from laws.trials import BATCH, ROUNDS, run, trial
-from papers import minimax
+from papers import minimax, minimax_baselines
 from papers.minimax import AUCClients, Drawn
 
 L1 = 0.02
@@ -53,6 +53,9 @@ LISTINGS = {
     "fedsgda_m": (minimax.fedsgda_m, {}),
     "codasca": (minimax.codasca, {}),
     "fednest": (minimax.fednest, {}),
+    "optimistic_local_sgda": (minimax_baselines.optimistic_local_sgda, {}),
+    "fess_gda": (minimax_baselines.fess_gda, {}),
+    "fedualex": (minimax_baselines.fedualex, {}),
 }
 
 

@@ -166,6 +166,9 @@ CASES = {
         away(fa.FastFedDA(mu=0.5, local_steps=1, cohort=1)), "composite", composite
     ),
     "feddr": Case(fa.FedDR(step=1.0, **_SPLIT, cohort=1), "composite", composite, EXACT),
+    "fedcanon": Case(
+        away(fa.FedCanon(lr=0.05, local_steps=3, cohort=1)), "composite", composite, EXACT
+    ),
     "fedadmm": Case(fa.FedADMM(rho=1.0, **_SPLIT, cohort=1), "composite", composite, EXACT),
     "ffmdr": Case(fa.FFMDR(beta=0.7, solver=fa.Exact(), cohort=1), "saddle", separate, EXACT),
     "ffmdr, attendance": Case(
@@ -192,6 +195,11 @@ CASES = {
         fa.CODASCA(**_STEPS | {"local_steps": 3}, cohort=1, regularise="subgradient"),
         "saddle", saddle, EXACT,
     ),
+    "optimistic_local_sgda": Case(
+        away(fa.OptimisticLocalSGDA(**_STEPS, cohort=1)), "saddle", saddle
+    ),
+    "fess_gda": Case(away(fa.FESSGDA(**_STEPS, cohort=1)), "saddle", saddle),
+    "fedualex": Case(away(fa.FeDualEx(**_STEPS, cohort=1)), "saddle", saddle),
     "fednest": Case(fa.FedNest(**_STEPS | {"local_steps": 3}, cohort=1), "saddle", saddle),
     "afl": Case(away(fa.AFL(lr=0.02, weight_lr=0.005)), "smooth", robust),
     "drfa": Case(fa.DRFA(**_ROBUST, cohort=1), "smooth", robust),

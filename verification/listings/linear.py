@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedloom import draws
 from fedloom.measuring.result import Result
 from fedloom.problems import L1, Ball, LeastSquares, Logistic, Zero
-from papers import averaging, composite, personal, personal_baselines, robust
+from papers import averaging, composite, composite_baselines, personal, personal_baselines, robust
 from papers.reference import Draws, LogisticClients
 from verification.cases import Case, OfRows
 from verification.listings.base import Listing, Pair, only
@@ -225,6 +225,13 @@ LISTINGS: dict[str, Listing] = {
     "feddr": listing(
         model_only(composite.feddr, "step", "lr", "relaxation", "cohort", **STEPS), SPARSE,
         accuracy=None,
+    ),
+    "fedcanon": listing(
+        model_only(
+            lambda *first, **options: composite_baselines.fedcanon(*first, **options)[0],
+            "lr", "cohort", "server_lr", steps="local_steps",
+        ),
+        SPARSE,
     ),
     "fedadmm": listing(
         model_only(composite.fedadmm, "rho", "lr", "cohort", **STEPS), SPARSE, accuracy=None

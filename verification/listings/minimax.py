@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedloom.algorithms import SGDA
 from fedloom.measuring.result import Result
 from fedloom.problems import AUC, L1
-from papers import minimax
+from papers import minimax, minimax_baselines
 from papers.minimax import AUCClients, Drawn
 from verification.cases import Case, OfRows
 from verification.listings.base import Listing, Pair, only
@@ -119,4 +119,21 @@ LISTINGS: dict[str, Listing] = {
         **only(server_lr=1.0),
     ),
     "fednest": listing(both_blocks(minimax.fednest, "local_steps", "inner_rounds", "cohort")),
+    "optimistic_local_sgda": listing(
+        both_blocks(minimax_baselines.optimistic_local_sgda, "local_steps", "cohort")
+    ),
+    "fess_gda": listing(
+        both_blocks(
+            minimax_baselines.fess_gda,
+            "local_steps",
+            "cohort",
+            "smoothing",
+            "tracking",
+            "server_lr",
+            "server_dual_lr",
+        )
+    ),
+    "fedualex": listing(
+        both_blocks(minimax_baselines.fedualex, "local_steps", "cohort", "server_lr")
+    ),
 }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedloom.measuring.result import Result
 from fedloom.operators.compressors import RandK, TopK
 from fedloom.problems import L1, Vertical, Zero
-from papers import splitting, vertical
+from papers import splitting, vertical, vertical_baselines
 from verification.cases import Case, OfColumns
 from verification.listings.base import Listing, Pair, only
 from verification.problems import Posed, seeds
@@ -147,6 +147,12 @@ LISTINGS: dict[str, Listing] = {
     "egvfl_dual": listing(plain(vertical.dual, "step")),
     "vertical_gd": listing(plain(lambda *options: [vertical.descent(*options)], "step")),
     "vertical_agd": listing(agd, momentum=hundredths(0, 0.9)),
+    "vertical_cg": listing(
+        lambda case, data: [vertical_baselines.conjugate_gradients(data, case.rounds)]
+    ),
+    "vertical_ogda": listing(
+        lambda case, data: [vertical_baselines.optimistic(data, case.method.step, case.rounds)[0]]
+    ),
     "sharing_admm": listing(
         plain(lambda *options: vertical.sharing_admm(*options)[0], "rho"), rho=hundredths(0.5, 3)
     ),

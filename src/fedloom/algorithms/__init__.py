@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.composite.decoupled_prox import DecoupledProx as DecoupledProx
     from fedloom.algorithms.composite.fast_fedda import FastFedDA as FastFedDA
     from fedloom.algorithms.composite.fedadmm import FedADMM as FedADMM
+    from fedloom.algorithms.composite.fedcanon import FedCanon as FedCanon
     from fedloom.algorithms.composite.feddr import FedDR as FedDR
     from fedloom.algorithms.composite.feddualavg import FedDualAvg as FedDualAvg
     from fedloom.algorithms.composite.fedmid import FedMid as FedMid
@@ -29,6 +30,8 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.minimax.fednest import FedNest as FedNest
     from fedloom.algorithms.minimax.fedsgda_m import FedSGDAM as FedSGDAM
     from fedloom.algorithms.minimax.fedsgda_plus import FedSGDAPlus as FedSGDAPlus
+    from fedloom.algorithms.minimax.fedualex import FeDualEx as FeDualEx
+    from fedloom.algorithms.minimax.fess_gda import FESSGDA as FESSGDA
     from fedloom.algorithms.minimax.ffmdr import FFMDR as FFMDR
     from fedloom.algorithms.minimax.ffmdr_consensus import FFMDRConsensus as FFMDRConsensus
     from fedloom.algorithms.minimax.inner import SGDA as SGDA
@@ -37,6 +40,9 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.minimax.local_sgda_plus import LocalSGDAPlus as LocalSGDAPlus
     from fedloom.algorithms.minimax.momentum_local_sgda import (
         MomentumLocalSGDA as MomentumLocalSGDA,
+    )
+    from fedloom.algorithms.minimax.optimistic_local_sgda import (
+        OptimisticLocalSGDA as OptimisticLocalSGDA,
     )
     from fedloom.algorithms.minimax.saga import SAGA as SAGA
     from fedloom.algorithms.personal.apfl import APFL as APFL
@@ -80,7 +86,9 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.vertical.sharing_admm import SharingADMM as SharingADMM
     from fedloom.algorithms.vertical.split_training import SplitTraining as SplitTraining
     from fedloom.algorithms.vertical.vertical_agd import VerticalAGD as VerticalAGD
+    from fedloom.algorithms.vertical.vertical_cg import VerticalCG as VerticalCG
     from fedloom.algorithms.vertical.vertical_gd import VerticalGD as VerticalGD
+    from fedloom.algorithms.vertical.vertical_ogda import VerticalOGDA as VerticalOGDA
     from fedloom.algorithms.wrappers import Compressed as Compressed
     from fedloom.algorithms.wrappers import Poisoned as Poisoned
     from fedloom.algorithms.wrappers import Private as Private
@@ -102,18 +110,29 @@ else:
                 "Scaffnew",
                 "Scaffold",
             ),
-            "composite": ("DecoupledProx", "FastFedDA", "FedADMM", "FedDR", "FedDualAvg", "FedMid"),
+            "composite": (
+                "DecoupledProx",
+                "FastFedDA",
+                "FedADMM",
+                "FedCanon",
+                "FedDR",
+                "FedDualAvg",
+                "FedMid",
+            ),
             "minimax": (
                 "CODASCA",
                 "FedNormSGDA",
                 "FedNest",
                 "FedSGDAM",
                 "FedSGDAPlus",
+                "FeDualEx",
+                "FESSGDA",
                 "FFMDR",
                 "FFMDRConsensus",
                 "LocalSGDA",
                 "LocalSGDAPlus",
                 "MomentumLocalSGDA",
+                "OptimisticLocalSGDA",
             ),
             "minimax.inner": ("SGDA", "Exact"),
             "minimax.saga": ("SAGA",),
@@ -159,7 +178,9 @@ else:
                 "SharingADMM",
                 "SplitTraining",
                 "VerticalAGD",
+                "VerticalCG",
                 "VerticalGD",
+                "VerticalOGDA",
             ),
             "wrappers": ("Compressed", "Poisoned", "Private", "Robust", "Unreliable"),
         },

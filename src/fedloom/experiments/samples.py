@@ -23,6 +23,7 @@ _DIGITS = {
     "partition": {"scheme": "label", "clients": 10, "classes_each": 2, "test_fraction": 0.2},
     "problem": {"kind": "multinomial", "intercept": True, "l2": 1e-4},
 }
+_RIDGE = {"problem": {"kind": "vertical", "loss": "squared", "l2": 1.0}}
 _MADE = {"data": {"name": "synthetic", "alpha": 1.0, "beta": 1.0, "clients": 20, "samples": 300}}
 _COLUMNS = {
     "data": {"name": "breast_cancer"},
@@ -96,7 +97,8 @@ _AROUND: dict[str, Tables] = {
             "network": {"kind": "mlp", "hidden": [8]},
         }
     },
-    "egvfl_dual": {"problem": {"kind": "vertical", "loss": "squared", "l2": 1.0}},
+    "egvfl_dual": _RIDGE,
+    "vertical_cg": _RIDGE,
     "logistic": {**_MADE, "partition": None},
     "least_squares": {
         "data": {"name": "diabetes"},

@@ -3,6 +3,7 @@
 from fedloom.algorithms.composite.decoupled_prox import DecoupledProx
 from fedloom.algorithms.composite.fast_fedda import FastFedDA
 from fedloom.algorithms.composite.fedadmm import FedADMM
+from fedloom.algorithms.composite.fedcanon import FedCanon
 from fedloom.algorithms.composite.feddr import FedDR
 from fedloom.algorithms.composite.feddualavg import FedDualAvg
 from fedloom.algorithms.composite.fedmid import FedMid
@@ -61,6 +62,16 @@ ENTRIES = (
         {"step": 0.5, "lr": 0.2, "local_steps": 3, "relaxation": 1.5, "cohort": 3},
         "composite",
         first={"step": 1.0, "lr": 0.5, "local_steps": 5},
+    ),
+    MethodEntry(
+        "fedcanon",
+        FedCanon,
+        "composite",
+        "Zhou et al., arXiv 2504.11903, 2025",
+        f"{_SOLVES}; f_i may be nonconvex",
+        {"lr": 0.1, "local_steps": 3, "server_lr": 0.8, "cohort": 3},
+        "composite",
+        first=_FIRST,
     ),
     MethodEntry(
         "fedadmm",

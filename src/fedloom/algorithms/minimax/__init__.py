@@ -6,12 +6,15 @@ from fedloom.algorithms.minimax.fed_norm_sgda import FedNormSGDA
 from fedloom.algorithms.minimax.fednest import FedNest
 from fedloom.algorithms.minimax.fedsgda_m import FedSGDAM
 from fedloom.algorithms.minimax.fedsgda_plus import FedSGDAPlus
+from fedloom.algorithms.minimax.fedualex import FeDualEx
+from fedloom.algorithms.minimax.fess_gda import FESSGDA
 from fedloom.algorithms.minimax.ffmdr import FFMDR
 from fedloom.algorithms.minimax.ffmdr_consensus import FFMDRConsensus
 from fedloom.algorithms.minimax.inner import SGDA
 from fedloom.algorithms.minimax.local_sgda import LocalSGDA
 from fedloom.algorithms.minimax.local_sgda_plus import LocalSGDAPlus
 from fedloom.algorithms.minimax.momentum_local_sgda import MomentumLocalSGDA
+from fedloom.algorithms.minimax.optimistic_local_sgda import OptimisticLocalSGDA
 
 _WEIGHTS = "a_i = 1/n, or rows_i / rows, by the problem's weights; f_i strongly concave in y"
 _SH = f"SH, one dual for all: min_x max_y  sum_i a_i f_i(x, y) + g(x); {_WEIGHTS}"
@@ -60,5 +63,18 @@ ENTRIES = (
         "fednest", FedNest, "Tarzanagh et al., ICML 2022",
         _RATES | {"inner_rounds": 2, "cohort": 3},
         first={"lr": 0.2, "dual_lr": 0.2, "local_steps": 10},
+    ),
+    _entry(
+        "optimistic_local_sgda", OptimisticLocalSGDA,
+        "Daskalakis et al., ICLR 2018, with local steps", _RATES | {"cohort": 3},
+    ),
+    _entry(
+        "fess_gda", FESSGDA, "Shen et al., AISTATS 2024",
+        _RATES | {"smoothing": 0.7, "tracking": 0.3, "server_lr": 0.9, "server_dual_lr": 0.8}
+        | {"cohort": 3},
+    ),
+    _entry(
+        "fedualex", FeDualEx, "Bai, Bullins, ICLR 2024",
+        _RATES | {"server_lr": 0.9, "cohort": 3},
     ),
 )  # fmt: skip

@@ -59,7 +59,7 @@ class ScaffPDHub(NamedTuple):
 
 
 class ScaffPDShown(NamedTuple):
-    """For the eye: lambda after the round."""
+    """Diagnostics: lambda after the round."""
 
     weights: Array
 

@@ -16,11 +16,14 @@ from fedloom.algorithms.vertical.egvfl_slacks import EGVFLSlacks
 from fedloom.algorithms.vertical.sharing_admm import SharingADMM
 from fedloom.algorithms.vertical.split_training import SplitTraining
 from fedloom.algorithms.vertical.vertical_agd import VerticalAGD
+from fedloom.algorithms.vertical.vertical_cg import VerticalCG
 from fedloom.algorithms.vertical.vertical_gd import VerticalGD
+from fedloom.algorithms.vertical.vertical_ogda import VerticalOGDA
 from fedloom.operators.compressors import RandK, TopK
 
 _SMOOTH = "min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i): l and r_i convex and smooth"
 _PROXIMAL = "min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i): l and r_i convex with proximal maps"
+_RIDGE = f"{_SMOOTH}; l squared"
 _EGVFL = "Beznosikov et al., extragradient for vertical federated learning"
 _SPLIT = "min_{w, x}  l(fusion(w, [h_1(x_1), ..., h_n(x_n)]), b) + (l2 / 2) (|w|^2 + sum_i |x_i|^2)"
 _STEP = {"step": 0.1}
@@ -30,12 +33,12 @@ def _entry(
     key: str,
     cls: type,
     trial: dict,
-    number: int,
+    source: int | str,
     solves: str = _SMOOTH,
     draws: bool = False,
     first: dict | None = None,
 ) -> MethodEntry:
-    paper = f"{_EGVFL}, Algorithm {number}" if number else "public"
+    paper = f"{_EGVFL}, Algorithm {source}" if isinstance(source, int) else source
     return MethodEntry(
         key, cls, "vertical", paper, solves, trial, "vertical", not draws, first or {}
     )
@@ -82,9 +85,11 @@ ENTRIES = (
     _entry("egvfl_proximal", EGVFLProximal, _STEP, 8, _PROXIMAL),
     _entry("egvfl_augmented", EGVFLAugmented, _STEP, 9),
     _entry("egvfl_dual", EGVFLDual, _STEP, 10, f"{_SMOOTH}; the conjugate of l smooth"),
-    _entry("vertical_gd", VerticalGD, _STEP, 0),
-    _entry("vertical_agd", VerticalAGD, _STEP, 0),
-    _entry("sharing_admm", SharingADMM, {"rho": 1.0}, 0, _PROXIMAL),
+    _entry("vertical_gd", VerticalGD, _STEP, "public"),
+    _entry("vertical_agd", VerticalAGD, _STEP, "public"),
+    _entry("vertical_cg", VerticalCG, {}, "Hestenes, Stiefel 1952", _RIDGE),
+    _entry("vertical_ogda", VerticalOGDA, _STEP, "Malitsky, Tam, SIAM J. Optim. 2020"),
+    _entry("sharing_admm", SharingADMM, {"rho": 1.0}, "public", _PROXIMAL),
     MethodEntry(
         *("split_training", SplitTraining, "vertical", "Vepakomma et al. 2018", _SPLIT),
         {"lr": 0.02},
