@@ -24,7 +24,7 @@ Differs from the paper: it prints prox_{beta/n g}, with which the fixed points a
 sum_i F_i / n + g / n; prox_{beta g} gives the weight of g that was asked for (server_prox =
 "beta/n" is the print). Client functions are means over rows, not sums. Where the problem weighs
 clients by size, the mean carries those weights. The reply has one number more, the iterations
-that the local solver spent, for the eye.
+that the local solver spent, as a diagnostic.
 """
 
 from typing import ClassVar, NamedTuple

@@ -39,7 +39,7 @@ class MixtureHub(NamedTuple):
 
 
 class MixtureShown(NamedTuple):
-    """For the eye: lambda after the round, and its mean over the rounds."""
+    """Diagnostics: lambda after the round, and its mean over the rounds."""
 
     weights: Array
     average_weights: Array
