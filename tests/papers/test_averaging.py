@@ -1,5 +1,7 @@
 """The averaging family against its transcriptions, and what the papers say of it."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -145,6 +147,7 @@ def test_scaffold_with_one_full_step_is_gradient_descent(double):
     close(got.model, w)
 
 
+@functools.cache
 def optimum():
     w = np.zeros(CLIENTS.d)
     for _ in range(20000):
