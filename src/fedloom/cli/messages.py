@@ -8,6 +8,7 @@ import numpy as np
 
 from fedloom.algorithms.entry import Kind, MethodEntry
 from fedloom.data import from_arrays, from_parties
+from fedloom.errors import ParameterError
 from fedloom.exchange.secure.sums import why_not
 from fedloom.exchange.transcript import Exchange, transcript
 from fedloom.models import MLP
@@ -50,7 +51,10 @@ def _settings(
     """
 
     def left_out(changed: dict[str, Any]) -> set[tuple[str, ...]]:
-        said = transcript(chosen.cls(**chosen.trial | changed), example)
+        try:
+            said = transcript(chosen.cls(**chosen.trial | changed), example)
+        except ParameterError:  # a default that does not suit the example, such as FedBN's norms
+            return set()
         return _said(exchanges) - _said(said)
 
     defaults = {
@@ -114,8 +118,8 @@ def _of_columns() -> Federation:
 
 
 def _of_networks() -> Federation:
-    # With two classes: two weights for each feature, and two biases.
-    return _of_rows(Personal(MLP(hidden=()), bits=2, keep=()), DIMENSION // 2 - 1)
+    # Two weights for each feature with two biases, then four with two for the two classes.
+    return _of_rows(Personal(MLP(hidden=(2,)), bits=2, keep=()), DIMENSION // 2 - 4)
 
 
 _EXAMPLES: dict[Kind, Callable[[], Federation]] = {
