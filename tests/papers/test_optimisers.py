@@ -112,7 +112,7 @@ def test_other_numbers_of_an_optimiser_need_no_new_program():
 def test_methods_whose_step_is_a_gradient_step_take_one():
     taking = [k for k, e in CATALOGUE.items() if getattr(e.example(), "optimiser", 0) == SGD()]
     assert sorted(taking) == sorted(
-        "fedavg fedprox scaffold drfa drfa_ga drfa_prox local_training mutual_learning "
+        "fedavg fedprox scaffold fedcanon drfa drfa_ga drfa_prox local_training mutual_learning "
         "per_fedavg pfedme".split()
     )
 
