@@ -49,7 +49,16 @@ def unlike():
     return Case(fl.algorithms.QuPeD(lr=0.1, local_steps=2), Trial(problem, images()), ROUNDS, 6)
 
 
-@pytest.fixture(scope="module", params=[local_norms, low_rank, unlike], ids=lambda f: f.__name__)
+def own_norms():
+    """FedBN: the same network, whose norms and statistics stay at the clients."""
+    problem = fl.problems.Personal(graph("local_norms"))
+    return Case(fl.algorithms.FedBN(lr=0.1, local_steps=2), Trial(problem, images()), ROUNDS, 6)
+
+
+CASES = [local_norms, low_rank, unlike, own_norms]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda f: f.__name__)
 def case(request):
     return request.param()
 
@@ -68,6 +77,16 @@ def test_bytes_are_those_of_trained_arrays_alone(case):
         trained = sum(array.size for array in case.result.model.values())
         assert case.result.about["bytes_up"] == ROUNDS * 2 * 8 * trained  # clients, float64
         assert trained < sum(a.size for a in graph("digits_transformer").held.trained.values())
+
+
+def test_norms_of_fedbn_are_not_sent_and_differ():
+    result, network = own_norms().result, graph("local_norms")
+    sizes = {name: array.size for name, array in network.held.trained.items()}
+    own = sum(sizes[name] for name in network.norm_arrays)
+    assert any(name.endswith("running_var") for name in network.norm_arrays)
+    assert result.about["bytes_up"] == ROUNDS * 2 * 8 * (sum(sizes.values()) - own)
+    (kept,) = result.state.clients
+    assert kept.own.shape == (2, own) and not np.allclose(*kept.own)
 
 
 def test_secure_sums_suffice_for_trained_statistics():

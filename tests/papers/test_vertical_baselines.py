@@ -44,6 +44,15 @@ def test_conjugate_gradients_end_after_as_many_rounds_as_columns_and_stay(double
     close(joined(simulate(VerticalCG(), 2000).model), DATA.ridge())
 
 
+def test_conjugate_gradients_stay_where_rounding_is_all_that_is_left(double):
+    """With one column the first round ends; all after it are of gradients that are rounding."""
+    for seed in range(60):
+        data = vertical.Columns(rows=5, widths=(1,), seed=seed)
+        parties = fl.data.from_parties(data.blocks, data.b)
+        problem = fl.problems.Vertical(l2=data.l2)
+        close(np.ravel(simulate(VerticalCG(), 8, problem, parties).model["party 0"]), data.ridge())
+
+
 def test_conjugate_gradients_minimise_the_mean_too(double):
     problem = fl.problems.Vertical(l2=DATA.l2 / DATA.s, mean=True)
     close(joined(simulate(VerticalCG(), WIDTH, problem).model), DATA.ridge())

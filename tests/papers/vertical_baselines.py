@@ -9,9 +9,9 @@ def conjugate_gradients(data, rounds):
     h = a.T @ a + data.l2 * np.eye(a.shape[1])
     x = np.zeros(a.shape[1])
     r = a.T @ data.b
-    p = r
+    p, first = r, r @ r
     for _ in range(rounds):
-        if not r @ r:
+        if r @ r <= 1e-28 * first:  # rounding is all that is left
             break
         alpha = r @ r / (p @ h @ p)
         x = x + alpha * p

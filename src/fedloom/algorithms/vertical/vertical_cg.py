@@ -20,8 +20,9 @@ message is c b, the labels times a number, as that of `vertical_gd` is for the s
 Differs from the paper: the textbook forms A p from the new direction, for which parties must know
 beta, and beta needs the sum of their s_i's_i, so that a round takes two exchanges. Here A p is
 carried on by A p = A s + beta A p, and |p|^2 by |s|^2 + 2 beta s'p + beta^2 |p|^2, which takes one
-(the rearrangement of Chronopoulos and Gear 1989). Once nothing is left to gain, s = 0 or p = 0, it
-stays where it is.
+(the rearrangement of Chronopoulos and Gear 1989). Where rounding is all that is left of s it is no
+longer orthogonal to p, and what is carried on would be of another direction than the parties take:
+beta is then 0 and p begins anew with s. Where s or p is 0, it stays where it is.
 """
 
 from collections.abc import Generator
@@ -35,6 +36,8 @@ from fedloom.oracles import PartyOracle, VerticalFedView
 from fedloom.problems.losses import SquaredLoss
 from fedloom.protocol import Algorithm, Ask, Replies, Round, algorithm, ask
 from fedloom.types import Array
+
+_LOST = 0.1  # the cosine of s and p, which exact arithmetic makes 0, from which p begins anew
 
 
 class ConjugateHub(NamedTuple):
@@ -111,7 +114,8 @@ class VerticalCG(Algorithm):
         step = Step(hub.alpha, hub.beta, -fed.loss.grad(hub.scores))
         replies: Replies[Products] = yield ask(self.move, step, to=everyone(fed.n))
         downhill, squares, overlap = replies.sum()
-        beta = _ratio(squares, hub.squares)
+        lost = overlap**2 > _LOST**2 * squares * hub.length
+        beta = jnp.where(lost, 0, _ratio(squares, hub.squares))
         product = downhill + beta * hub.product
         length = squares + 2 * beta * overlap + beta**2 * hub.length
         curvature = fed.loss.smoothness * (product**2).sum() + fed.problem.l2 * length
