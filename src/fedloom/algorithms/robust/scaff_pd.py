@@ -29,10 +29,11 @@ and the changes, all of which are along c, are averaged by lambda. With short st
 that of everyone.
 
 Differs from the paper: its full text was not at hand, and the listing is what others report of it;
-a test holds it to the stated solution. Steps and extrapolation are constant, where the print has sequences for each
-of its theorems; extrapolation = 1 is their limit. psi is the quadratic one, with mu = 0 none, and
-Lambda the simplex. l_i and c_i are on one batch, and exact with full batches. Changes are averaged
-by lambda; all are along c up to the drift that the correction leaves, so that it matters little.
+a test holds it to the stated solution. Steps and extrapolation are constant, where the print has
+sequences for each of its theorems; extrapolation = 1 is their limit. psi is the quadratic one, with
+mu = 0 none, and Lambda the simplex. l_i and c_i are on one batch, and exact with full batches.
+Changes are averaged by lambda; all are along c up to the drift that the correction leaves, so that
+it matters little.
 """
 
 from typing import NamedTuple
