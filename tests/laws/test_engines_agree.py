@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedloom.checking import engines
+from fedloom.checking import contract, engines
 from laws.trials import ALL, KEYS, case
 
 
@@ -14,3 +14,8 @@ def test_wire_and_simulator_give_the_same_trajectory(entry):
 @pytest.mark.parametrize("entry", ALL, ids=KEYS)
 def test_the_bytes_that_are_counted_are_sent(entry):
     engines.bytes_are_true(case(entry))
+
+
+@pytest.mark.parametrize("entry", ALL, ids=KEYS)
+def test_its_rounds_can_be_played(entry):
+    contract.can_be_played(case(entry))

@@ -4,7 +4,7 @@ The method is played on shapes alone, one client for each group, so that whateve
 protocol has it is found at the line where it is; then it runs for a few rounds.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from fedloom.checking.authors import line_of, line_of_return, line_of_yield
 from fedloom.checking.case import Case
 from fedloom.checking.verdicts import BrokenLawError, Difference
 from fedloom.errors import DivergedError, ProtocolError
+from fedloom.hub_view import LabelParty
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, at_round, outcome_of
 from fedloom.pytrees import named, unlike
@@ -42,13 +43,7 @@ def can_be_played(case: Case) -> str:
         for state in states:
             _check_arrays(state, "init_client", line_of_return(type(method).init_client))
         before = _stage(method, "opening", federation, _Played(hub, states), asked)
-        model = method.model(before.hub, fed)
-        if jnp.shape(model) != (fed.layout.size,):
-            raise BrokenLawError(
-                "a model is a vector, which the problem folds into its arrays",
-                Difference("model", f"shape ({fed.layout.size},)", f"shape {jnp.shape(model)}"),
-                line=line_of_return(type(method).model),
-            )
+        _check_model(method, federation, before)
         after = _stage(method, "round", federation, before, asked)
         at = line_of_return(type(method).round)
         _check_alike("a round must return a hub as it got it", "hub", before.hub, after.hub, at)
@@ -63,6 +58,27 @@ def can_be_played(case: Case) -> str:
         ) from error
     exchanges = "exchange" if len(asked) == 1 else "exchanges"
     return f"{len(asked)} {exchanges}: {', '.join(asked)}"
+
+
+def _check_model(method: Algorithm, federation: Federation, played: _Played) -> None:
+    """The hub's model, or the share of each party, must have the size that the problem gives it."""
+    model = method.model(played.hub, federation.fed)
+    made: list[tuple[Callable, int, Any]] = [
+        (type(method).model, federation.fed.layout.size, model)
+    ]
+    if isinstance(federation.fed, LabelParty):  # parties have a model only together
+        shares = zip(federation.groups, played.clients, strict=True)
+        made = [
+            (type(method).deployed, g.layout.size, method.deployed(model, state, g.objective(0)))
+            for g, state in shares
+        ]
+    for function, size, vector in made:
+        if jnp.shape(vector) != (size,):
+            raise BrokenLawError(
+                "a model is a vector, which the problem folds into its arrays",
+                Difference("model", f"shape ({size},)", f"shape {jnp.shape(vector)}"),
+                line=line_of_return(function),
+            )
 
 
 def _stage(
