@@ -37,7 +37,7 @@ if _VERSION in _FLAGS:
 gc.set_threshold(100_000, 20, 50)
 # A job in the background of a shell ignores Ctrl-C, and tests of Ctrl-C would with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-_MUCH_MEMORY = 900_000_000  # bytes; a test may add half of another GB, and a worker has 2 GB
+_MUCH_MEMORY = 800_000_000  # bytes; a test may add half of another GB, and a worker has 2 GB
 _GROWTH = 150_000_000
 _held = 0  # by this worker, after it last let go of its programs
 _SMALL = {"laws": 1, "core": 2, "data": 3}  # folders with groups of a few seconds each

@@ -116,7 +116,10 @@ def _show_method(chosen: MethodEntry, described: Described) -> None:
     if chosen.solves:
         print(f"Solves  {chosen.solves}\n")
     print(f"{described['about']}\n")
-    show_table(described["parameters"], title="Parameters")
+    if described["parameters"]:
+        show_table(described["parameters"], title="Parameters")
+    else:
+        print("Parameters: none")
     print(f"\nMessages of a round, {messages.heading(chosen)}")
     show_table(described["messages"])
     print(f"\nSecure aggregation {described['secure_aggregation']}")
