@@ -18,6 +18,7 @@ from fedloom.cli.main import main
 from fedloom.cli.output import show_table
 from fedloom.metrics.catalogue import CATALOGUE as METRICS
 from fedloom.metrics.ready import needing_scores
+from fedloom.parameters import parameters_of
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = """
@@ -196,7 +197,8 @@ def test_explain_says_what_a_method_solves_costs_and_changes(key, capsys):
         assert part in text
     assert main(["explain", key, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["messages"] and document["parameters"]
+    names = [p.name for p in parameters_of(CATALOGUE[key].cls)]
+    assert document["messages"] and [row["name"] for row in document["parameters"]] == names
 
 
 def test_explain_says_what_a_wrapper_does(capsys):
