@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: help demo test test-federation verify damage mutate lint docs wheel bench clean
+.PHONY: help demo test test-thorough test-federation verify damage mutate lint docs wheel bench clean
 
 help:  ## show this help
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -26,6 +26,9 @@ demo: $(VENV)/ready  ## set up, then run the main job on embedded data
 
 test: $(VENV)/installed lint  ## set up, then run all checks
 	$(BIN)/python -m pytest -n auto --maxprocesses 4
+
+test-thorough: $(VENV)/installed  ## the costly laws for every method: minutes
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m thorough tests/laws
 
 test-federation: $(VENV)/installed  ## faults of real deployments: about half an hour
 	$(BIN)/python -m pytest -m deployment tests/federation

@@ -3,7 +3,7 @@
 import pytest
 
 from fedloom.checking import compilation
-from laws.trials import ALL, KEYS, case
+from laws.trials import ALL, IN_TURN, KEYS, case
 
 
 @pytest.mark.parametrize("entry", ALL, ids=KEYS)
@@ -11,9 +11,7 @@ def test_new_numbers_need_no_new_program(entry):
     compilation.new_numbers_need_no_new_program(case(entry))
 
 
-SWEPT = [entry for entry in ALL if entry.trial]  # conjugate gradients have no parameter
-
-
-@pytest.mark.parametrize("entry", SWEPT, ids=[entry.key for entry in SWEPT])
+@pytest.mark.parametrize("entry", [p for p in IN_TURN if p.values[0].trial])
 def test_a_sweep_is_a_vmap(entry):
+    """Conjugate gradients have no parameter to sweep over."""
     compilation.a_sweep_is_a_vmap(case(entry))

@@ -2,6 +2,8 @@
 
 import functools
 
+import pytest
+
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.entry import MethodEntry
@@ -58,3 +60,13 @@ WRAPPED = (
 
 ALL = [*CATALOGUE.values(), *WRAPPED]
 KEYS = [entry.key for entry in ALL]
+# Some of each family. Laws that need a program of their own hold these in every test run, and all
+# methods by `make test-thorough` or `fedloom check KEY`.
+SOME = {
+    *("fedavg", "scaffold", "decoupled_prox", "feddr", "ffmdr", "codasca", "fed_norm_sgda"),
+    *("drfa", "q_fedavg", "quped", "fedper", "pfedme", "egvfl", "egvfl_partial", "split_training"),
+    *(entry.key for entry in WRAPPED),
+}
+IN_TURN = [
+    pytest.param(e, id=e.key, marks=() if e.key in SOME else pytest.mark.thorough) for e in ALL
+]
