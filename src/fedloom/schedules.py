@@ -87,8 +87,8 @@ class Exponential(Schedule):
 class Cosine(Schedule):
     """Half a cosine wave: end + (start - end) (1 + cos(pi t / rounds)) / 2 after t rounds.
 
-    Methods that divide by their step size, such as SCAFFOLD, need an end > 0 where a run goes on
-    after the last of these rounds.
+    Methods that divide by their step size, such as SCAFFOLD and FedCanon, need an end > 0 where a
+    run goes on after the last of these rounds.
     """
 
     start: float = param(positive, "step size in the first round")

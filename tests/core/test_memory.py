@@ -146,3 +146,21 @@ def test_personal_problems_take_both_to_all_networks():
     problem = fl.problems.Personal(PROBLEM.model, compute="bfloat16", rematerialise=True)
     own = problem.groups(CLIENTS)[0][0].own
     assert (own.compute, own.rematerialise) == ("bfloat16", True)
+
+
+def test_columns_of_parties_stay_where_they_are(monkeypatch, capsys):
+    parties = fl.data.partition(fl.data.load("digits"), "features", parties=2)
+    problem = fl.problems.Vertical(loss="softmax")
+    monkeypatch.setattr(lanes, "free_memory", lambda: 1)
+    fl.simulate(fl.algorithms.VerticalGD(), problem, parties, rounds=1, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_evaluations_of_all_clients_keep_to_the_lanes_of_a_small_cohort():
+    method = fl.algorithms.FedAvg(lr=0.1, local_steps=2, cohort=2)
+    made = Task(
+        method, LARGE, CLIENTS, batch_size=32, metrics=None, precision="float32", optimum=None,
+        devices=None, deterministic=True, lanes=6,
+    )  # fmt: skip
+    made.plan = made.plan._replace(lanes=None)
+    assert lanes.fitted(made, method, jax.random.key(0), 10**12).lanes == 2

@@ -11,14 +11,16 @@ from scipy import optimize, stats
 
 import fedloom as fl
 from fedloom.algorithms import FedAvg, FedDR, Private, Scaffold, Unreliable
+from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.algorithms.wrappers.private import clipped, sealed
 from fedloom.cohorts import by_weight
 from fedloom.data.clients import from_arrays
 from fedloom.errors import ParameterError, ProtocolError
 from fedloom.experiments import searching
 from fedloom.measuring import privacy_ledger
+from fedloom.parameters import instance_of, param
 from fedloom.population import assemble
-from fedloom.protocol import Algorithm, Cohort, Replies, algorithm, ask
+from fedloom.protocol import Algorithm, Cohort, Replies, algorithm, ask, relay
 
 RNG = np.random.default_rng(0)
 PARTS = [(RNG.normal(size=(6, 3)), RNG.integers(0, 2, 6)) for _ in range(8)]
@@ -231,3 +233,18 @@ def test_methods_with_repeated_clients_and_several_exchanges_can_be_wrapped():
     robust = fl.algorithms.DRFA(lr=0.1, weight_lr=0.1, cohort=3, local_steps=2)
     wrapped = Private(Unreliable(robust, drop=0.2), clip=0.5, noise=1.0)
     assert np.isfinite(run(wrapped, rounds=1).model).all()
+
+
+def test_what_is_true_of_a_vertical_method_is_true_of_what_wraps_it():
+    @algorithm
+    class Around(Wrapper):
+        inner: Algorithm = param(instance_of(Algorithm), "the method")
+
+        def round(self, hub, fed, key, /):
+            return (yield from relay(self.inner.round(hub, fed, key)))
+
+    inner = fl.algorithms.CVFL(fl.compressors.TopK(50), lr=0.1)
+    wrapped = Around(inner)
+    assert wrapped.tells_labels and wrapped.takes_fusion and wrapped.needs_everyone
+    with pytest.raises(ParameterError, match="Compressed is for horizontal methods, and CVFL is a"):
+        fl.algorithms.Compressed(inner, fl.compressors.TopK(50))

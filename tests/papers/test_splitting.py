@@ -124,6 +124,8 @@ def test_an_optimiser_remembers_over_rounds_and_over_a_resumption(tmp_path, doub
 def test_what_does_not_fit_is_refused_in_words():
     with pytest.raises(fl.FedloomError, match="SplitTraining, CVFL or EFVFL"):
         simulate(EGVFL(step=0.1), FUSED)
+    with pytest.raises(fl.FedloomError, match="network must compute the same in training"):
+        fl.problems.Vertical(network=fl.models.MLP(hidden=(), dropout=0.5))
     with pytest.raises(fl.FedloomError, match="fusion network takes the outputs of the parties'"):
         fl.problems.Vertical(fusion=fl.models.MLP())
     with pytest.raises(fl.FedloomError, match="'residual' is for methods whose hub keeps"):

@@ -1,10 +1,15 @@
 """Training through the quantiser: the straight-through estimator and LSQ, as QuPeD's options."""
 
+from types import SimpleNamespace
+
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedloom.algorithms import Quantisation, QuantizedTraining, QuPeD, QuPeL
+from fedloom.algorithms.personal.quantisation import QuantisedModel, move
 from fedloom.errors import ParameterError
+from fedloom.operators.quantisers import Quantiser
 from papers import personal_baselines
 from papers.personal import Levels
 from papers.reference import Draws
@@ -84,3 +89,23 @@ def test_what_they_cannot_do_is_refused():
         simulate(QuantizedTraining(lr=0.1, quantise=Quantisation(training="lsq")), ALIKE)
     with pytest.raises(ParameterError, match="sharpness must be none where training is 'lsq'"):
         Quantisation(training="lsq", sharpness=2.0)
+
+
+def test_frozen_weights_of_lsq_follow_their_step_by_its_true_slope(double):
+    """Frozen weights are k s, so that the loss depends on s by the sum of k times its slopes."""
+    quantise = Quantisation(bits=2, training="lsq", freeze_after=0, tuning_centre_lr=0.1)
+    f = SimpleNamespace(
+        quantiser=lambda bits, sharpness: Quantiser(((0, 5),), 4, sharpness), batches=1
+    )
+    k, s, aim = jnp.array([-2.0, -1, 0, 1, 1]), 0.37, jnp.array([0.5, -1, 2, 0.3, -0.8])
+    point = QuantisedModel(k * s, s * jnp.arange(-2.0, 2)[None], jnp.zeros((), int))
+    moved = move(quantise, f, point, lambda v: v - aim, jnp.zeros(5), jnp.asarray(0.0))
+    slope = float(k @ (k * s - aim))
+    expected = s - 0.1 * slope / np.sqrt(5 * 1)
+    close(moved.centres[0], expected * np.arange(-2, 2))
+    close(moved.model, expected * k)
+
+
+def test_lsq_begins_where_a_layer_is_zero(double):
+    centres = Quantiser(((0, 4), (4, 8)), 4, None, "lsq").first_centres(jnp.zeros(8).at[4:].set(1))
+    assert np.all(np.isfinite(centres)) and np.all(np.diff(centres, axis=1) > 0)

@@ -35,6 +35,11 @@ class Model:
         """
         return self.apply(arrays, x)
 
+    @property
+    def trains_otherwise(self) -> bool:
+        """Whether outputs in training are others than in evaluation."""
+        return False
+
 
 class InTraining(Model):
     """A network on one batch that it is trained on."""
@@ -75,3 +80,8 @@ class Pair(Model):
         if self.train is None or drawn.key is None:
             return self.call(arrays, x)
         return self.train(arrays, x, drawn.key)
+
+    @property
+    def trains_otherwise(self) -> bool:
+        """Where there is a function for it."""
+        return self.train is not None

@@ -103,6 +103,11 @@ class Lora(Model):
         """The outputs of the changed network in training."""
         return self.model.train_apply(self.merged(arrays), x, drawn)
 
+    @property
+    def trains_otherwise(self) -> bool:
+        """As the network."""
+        return self.model.trains_otherwise
+
     def merged(self, arrays: Tree) -> Tree:
         """The arrays of the network with the changes in them.
 

@@ -71,6 +71,11 @@ class MLP(Model):
         keys = keys_of(self.dropout, drawn.key, len(x))
         return dense_stack_apply(arrays, x.reshape(x.shape[0], -1), self.dropout, keys)
 
+    @property
+    def trains_otherwise(self) -> bool:
+        """With dropout."""
+        return self.dropout > 0
+
 
 @parametrised
 class CNN(Model):

@@ -96,6 +96,11 @@ class Transformer(Model):
         """The same, with dropout."""
         return self._scores(arrays, x, keys_of(self.dropout, drawn.key, len(x)))
 
+    @property
+    def trains_otherwise(self) -> bool:
+        """With dropout."""
+        return self.dropout > 0
+
     def _scores(self, arrays: Tree, x: Held, keys: Array | None) -> Array:
         layers.need_symbols("Transformer", x)
         numbers = itertools.count()

@@ -31,6 +31,7 @@ if not TYPE_CHECKING:
 
 
 FULL_PRECISION = 32  # bits of a weight that is not quantised
+_SIZE_OF_ZEROS = 0.01  # of weights that begin at zero, as LoRA's do: LSQ's step must not
 _FEW = 16  # up to so many centres, a comparison with each beats a search and a scatter
 
 
@@ -174,6 +175,7 @@ class Quantiser(NamedTuple):
         """Centres to begin with, (layers, levels)."""
         if self.training == "lsq":
             sizes = jnp.stack([jnp.abs(x[a:b]).mean() for a, b in self.layers])
+            sizes = jnp.where(sizes > 0, sizes, _SIZE_OF_ZEROS)
             return self.multiples(2 * sizes / math.sqrt(ends(self.levels)[1]))
         return jnp.stack([first_centres(x[a:b], self.levels) for a, b in self.layers])
 

@@ -64,6 +64,14 @@ class Vertical(Problem):
                 "Vertical: a fusion network takes the outputs of the parties' networks, and "
                 "network is None. Give the parties one, such as fl.models.MLP(hidden=())."
             )
+        for name in ("network", "fusion"):
+            model = getattr(self, name)
+            if model is not None and model.trains_otherwise:
+                raise ParameterError(
+                    f"Vertical: {name} must compute the same in training and in evaluation; got "
+                    f"{model!r}. Leave out its dropout, and choose norm='group' or 'frozen' for "
+                    f"batch norms."
+                )
 
     def client_weights(self, sizes: Sequence[int] | np.ndarray) -> np.ndarray:
         """One for each party: their scores are summed."""

@@ -50,9 +50,10 @@ def fitted(task: "Task", algorithm: Algorithm, root: Array, free: int) -> Plan:
     asked = [e.clients for s in STAGES for e in exchanges(algorithm, task.federation, s)]
     most = max([*asked, 1])
     lanes = as_many_as_fit(needed, most, int(_SPARE * (free - payload_bytes((hub, clients)))))
-    if lanes == most:
-        return task.plan
-    tell(lanes, most)
+    if lanes < most:
+        tell(lanes, most)
+    elif most >= max(group.size for group in task.federation.groups):
+        return task.plan  # evaluations and first states, which are of all clients, fit too
     return task.plan._replace(lanes=lanes)
 
 

@@ -14,6 +14,7 @@ from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.directions import shown
 from fedloom.errors import ParameterError
+from fedloom.hub_view import LabelParty
 from fedloom.measuring.evaluation import OfClients
 from fedloom.measuring.joint_evaluation import OfParties
 from fedloom.measuring.measures import Measures
@@ -140,7 +141,8 @@ def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> 
 def _within_memory(federation: Federation) -> Federation:
     """The federation, with rows that stay on the host where a device has no room for them."""
     free = lanes_of.free_memory()
-    if free is None or payload_bytes(federation.groups) <= _ROOM_FOR_ROWS * free:
+    columns = isinstance(federation.fed, LabelParty)  # of all people, which every product needs
+    if free is None or columns or payload_bytes(federation.groups) <= _ROOM_FOR_ROWS * free:
         return federation
     print("the rows stay in the host's memory: they do not fit into the device's", file=sys.stderr)
     groups = [

@@ -29,6 +29,7 @@ without momentum the steps are those of FedAvg.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from fedloom.cohorts import cohort_param, everyone, uniform
@@ -50,8 +51,14 @@ class FedNovaHub(NamedTuple):
 
 def _added_up(steps: Array | int, momentum: Scalar) -> Array:
     """|a_i|, the sum of the factors of a client's gradients."""
-    left = 1 - momentum
-    return (steps - momentum * (1 - momentum ** jnp.asarray(steps)) / left) / left
+    zero = jnp.zeros_like(jnp.asarray(momentum, float))
+
+    def more(_: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+        factor = momentum * sums[0] + 1
+        return factor, sums[1] + factor
+
+    # Counted: the formula above cancels where the momentum is near 1.
+    return jax.lax.fori_loop(0, steps, more, (zero, zero))[1]
 
 
 @algorithm

@@ -27,8 +27,9 @@ With a cohort: the paper asks everyone. Here c stays the weighted mean of all c_
 part, and at the optimum every client's change is zero: with full gradients the limit is exact, as
 SCAFFOLD's is. The accelerated rate is proven for full participation alone.
 
-Differs from the paper: c goes down beside the model, which the print saves, and which makes lost
-clients harmless. Clients may carry the problem's weights.
+Differs from the paper: c goes down beside the model, which the print saves, and which lets clients
+be away; a reply that comes late moves the limit, as SCAFFOLD's. Clients may carry the problem's
+weights.
 """
 
 from typing import NamedTuple
@@ -71,7 +72,14 @@ def geometric(key: Array, p: Scalar) -> Array:
     p = jnp.asarray(p)
     # 1 - u is never 0, whose logarithm would be an endless round.
     u = jax.random.uniform(key, (), p.dtype)
-    return 1 + jnp.floor(jnp.log1p(-u) / jnp.log1p(-p)).astype(jnp.int32)
+    more = jnp.floor(jnp.log1p(-u) / jnp.log1p(-p))
+    return 1 + jnp.minimum(more, 2.0**30).astype(jnp.int32)
+
+
+def _rate(p: Scalar, lr: Scalar) -> Array:
+    """P / lr, for changes that a schedule may have brought to zero with lr."""
+    moves = jnp.asarray(lr) > 0
+    return jnp.where(moves, p / jnp.where(moves, lr, 1), 0)
 
 
 @algorithm
@@ -96,7 +104,7 @@ class Scaffnew(Algorithm):
         draw_key, coin_key = jax.random.split(key)
         message = ScaffnewMessage(*hub, geometric(coin_key, self.p))
         changes = yield ask(self.train, message, to=uniform(draw_key, fed.n, self.cohort))
-        control = hub.control - self.p / self.lr * changes.sum(fed.weights)
+        control = hub.control - _rate(self.p, self.lr) * changes.sum(fed.weights)
         return ScaffnewHub(hub.model + changes.estimate(fed.weights), control), ()
 
     def train(
@@ -108,4 +116,4 @@ class Scaffnew(Algorithm):
             return v - self.lr * (f.grad(v, key) - client.control + message.control)
 
         change = repeat(step, message.model, key, message.steps) - message.model
-        return ScaffnewClient(client.control - self.p / self.lr * change), change
+        return ScaffnewClient(client.control - _rate(self.p, self.lr) * change), change

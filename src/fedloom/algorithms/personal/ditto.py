@@ -10,7 +10,8 @@ Li, Hu, Beirami, Smith. ICML 2021, Algorithm 1.
     hub         w <- w + (n/m) sum_S a_i (w_i - w)
     deployed    v_i
 
-With penalty = 0 this is local training beside FedAvg; with a large one v_i stays at w. The common
+With penalty = 0 this is local training beside FedAvg; with a large one v_i stays at w, as long as
+personal_lr is below 2 / (penalty + the curvature of f_i): steps beyond that run away. The common
 model learns nothing from the own ones, and reaches them through the penalty alone, so that a w that
 some clients distort does limited harm.
 

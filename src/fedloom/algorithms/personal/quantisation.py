@@ -27,15 +27,16 @@ Bablani, Appuswamy, Modha: Learned step size quantization. ICLR 2020), from 2 bi
 for N weights. Neither has a pull lambda. Both are options of every method that quantises.
 
 The schedule runs by the client's own passes over its rows, t = 1, 2, ...: lambda = pull * t *
-pull_growth^t, and step sizes shrink by `decay` a pass. After `freeze_after` passes the model is
-quantised for good: weights keep their cells, and only what is not quantised, and the centres, are
-trained on.
+pull_growth^t, and step sizes of weights shrink by `decay` a pass. After `freeze_after` passes the
+model is quantised for good: weights keep their cells, and only what is not quantised, and the
+centres, are trained on.
 
 Differs from the paper: the sign of the centres' proximal map, which the print and the released
 program have the wrong way round (`centre_sign = "released"` has it so). Weights are not clipped to
 [-1, 1] nor centres' gradients to [-10, 10], as the program does, and one bit picks the nearest
 centre, not the one of the same sign. LSQ's paper quantises activations too, and steps on s and x at
-once; here s moves at the new x, as centres do, and is kept above 0.
+once, with one step size: set centre_lr = lr for that. Here s moves at the new x, as centres do, and
+is kept above 0.
 """
 
 from collections.abc import Callable
@@ -231,7 +232,12 @@ def move(
     centre_lr = jnp.where(frozen, quantise.tuning_centre_lr, quantise.centre_lr)
     uphill = back(slope(seen))[1]
     if quantise.training == "lsq":
-        settled = _other_steps(quantiser, c, uphill, centre_lr)
+        low, high = ends(quantiser.levels)
+        # Before: of c, only p s has part in Q_s. Frozen weights are multiples of s, and go with it.
+        cells = jax.vjp(quantiser.hard, x, c)[1](slope(seen))[1]
+        held = cells @ jnp.arange(low, high + 1, dtype=c.dtype)
+        slopes = jnp.where(frozen, held, high * uphill[:, -1])
+        settled = _other_steps(quantiser, c, slopes, centre_lr)
     else:
         settled = quantiser.prox_centres(
             c - centre_lr * uphill,
@@ -244,11 +250,10 @@ def move(
     return QuantisedModel(jnp.where(frozen, quantiser.follow(x, c, settled), x), settled, steps + 1)
 
 
-def _other_steps(quantiser: Quantiser, c: Array, uphill: Array, lr: Array) -> Array:
+def _other_steps(quantiser: Quantiser, c: Array, slopes: Array, lr: Array) -> Array:
     """The centres of LSQ after a gradient step on the step of each layer."""
     _, high = ends(quantiser.levels)
     sizes = jnp.asarray([stop - start for start, stop in quantiser.layers], c.dtype)
-    slopes = high * uphill[:, -1]  # of c, only p s has part in Q_s
     steps = quantiser.steps(c) - lr * slopes / jnp.sqrt(sizes * high)
     return quantiser.multiples(jnp.maximum(steps, _LEAST_STEP))
 

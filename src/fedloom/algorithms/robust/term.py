@@ -26,7 +26,9 @@ limit with short steps to the stated problem's.
 
 Differs from the paper: Algorithm 2 draws a group and then a batch of it, and takes one step;
 here a cohort takes K, as in its experiments on federated data. Clients carry the problem's weights.
-Exponents are kept between -50 and 50, which matters only while r is far from R.
+Exponents are kept between -50 and 50, which matters only while r is far from R. r begins at the
+mean of the losses, where the print begins at R: with a large t and a small cohort the first steps
+are up to 1 / tracking times too long.
 """
 
 from typing import NamedTuple

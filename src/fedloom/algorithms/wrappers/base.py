@@ -44,6 +44,21 @@ class Wrapper(Algorithm):
         """Whether the inner method does where g is a constraint."""
         return self.inner.takes_constraint
 
+    @property
+    def takes_fusion(self) -> bool:  # type: ignore[override]
+        """Whether the inner method trains a network at the label party."""
+        return self.inner.takes_fusion
+
+    @property
+    def tells_labels(self) -> bool:  # type: ignore[override]
+        """Whether the inner method sends labels to other parties."""
+        return self.inner.tells_labels
+
+    @property
+    def finite(self) -> bool:  # type: ignore[override]
+        """Whether the inner method refuses messages that are not finite."""
+        return self.inner.finite
+
     def init_hub(self, fed: Fed, key: Array, /) -> Tree:
         """The inner method's state."""
         return self.inner.init_hub(fed, key)

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedloom.algorithms.wrappers.base import Wrapper
+from fedloom.algorithms.wrappers.base import Wrapper, check_horizontal
 from fedloom.errors import ParameterError
 from fedloom.operators.compressors import Compressor
 from fedloom.oracles import ClientOracle
@@ -44,6 +44,7 @@ class Compressed(Wrapper):
     compressor: Compressor = param(instance_of(Compressor), "how replies are compressed")
 
     def __post_init__(self) -> None:
+        check_horizontal(self)
         if self.compressor.shared:
             raise ParameterError(
                 f"Compressed: compressor must send the seed of its draws, because hub and clients "

@@ -15,10 +15,11 @@ What the method gets:
                    problem's weights: sum a (A(R) - A(R before)), with R_i the sum of all that
                    client i has ever replied
 
-The last is for hubs that add up changes of what clients keep (the controls of SCAFFOLD and CODASCA,
-the means of FedDR and FedADMM). What they add up is then A of what clients keep. An A of changes
-would differ from their mean a little in every round, and the differences would add up. R is a part
-of the hub's state, n times as long as a reply, and each array of it is aggregated by itself.
+The last is for hubs that add up changes of what clients keep (the controls of SCAFFOLD, Scaffnew
+and CODASCA, the means of FedDyn, FedCanon, FedDR and FedADMM). What they add up is then A of what
+clients keep. An A of changes would differ from their mean a little in every round, and the
+differences would add up. R is a part of the hub's state, n times as long as a reply, and each array
+of it is aggregated by itself.
 
 `map` comes before the aggregate, as it comes before a mean. Single replies are not shown: a method
 whose hub looks at them is refused when it is traced, for whatever it did with them would not be

@@ -11,10 +11,10 @@ what was said. A late reply costs its bytes. The opening of a method waits for e
 What the limit is. All clients are lost alike, so that those who answer are a uniform draw, and a
 round in which nobody does leaves the hub as it was: methods without client state keep the limit
 that they have with a cohort, and so do methods with state while clients are only away. A late reply
-that a method adds to a mean of all clients (SCAFFOLD, CODASCA, FedDR, FedADMM, FFMDR) is missing
-there for good, and the limit moves. A method that draws by weight with replacement leans to small
-weights, by a factor below 1 / (1 - drop), since a client that was drawn twice is lost twice.
-DecoupledProx needs a cohort, be it of all.
+that a method adds to a mean of all clients (SCAFFOLD, Scaffnew, FedDyn, CODASCA, FedDR, FedADMM,
+FedCanon, FFMDR) is missing there for good, and the limit moves. A method that draws by weight with
+replacement leans to small weights, by a factor below 1 / (1 - drop), since a client that was drawn
+twice is lost twice. DecoupledProx needs a cohort, be it of all.
 """
 
 import dataclasses

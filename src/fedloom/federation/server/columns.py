@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.algorithms.wrappers.base import layers
 from fedloom.checksums import read_json, write_json
 from fedloom.data.alignment import joined_report, places, texts
 from fedloom.data.frames import read_frame
@@ -67,7 +68,8 @@ class ColumnsAtServer:
         policy.check_id(self.joining.id)
         policy.check_label(self.joining.label)
         method = settings.tables["algorithm"]["key"]
-        if settings.algorithm.tells_labels and method not in policy.methods:
+        telling = any(layer.tells_labels for layer in layers(settings.algorithm))
+        if telling and method not in policy.methods:
             raise FederationError(
                 f"{method} sends the labels of each batch to all parties, and the label party has "
                 f"not allowed it. Use split_training or ef_vfl, or add {method!r} to methods in "

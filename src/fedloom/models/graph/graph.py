@@ -153,6 +153,12 @@ class Graph(Model):
             return self.apply(arrays, x)
         return self._outputs(arrays, x, functools.partial(in_training.outputs, drawn=drawn))
 
+    @property
+    def trains_otherwise(self) -> bool:
+        """With dropout, or with batch norms by their batch."""
+        program = self.held.program
+        return in_training.draws(program) or in_training.local_norms(program)
+
     def _outputs(self, arrays: Tree, x: Held, compute: Callable[..., Array]) -> Array:
         program, turned = self.held.program, self._channels_last(tuple(x.shape[1:]))
         whole = jnp.issubdtype(x.dtype, jnp.integer)

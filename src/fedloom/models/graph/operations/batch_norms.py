@@ -32,6 +32,7 @@ def _batch_norm(
     else:
         mean, variance, number = _statistics(step, x)
         unbiased = variance * (number / jnp.maximum(number - 1, 1))
+        unbiased = jnp.where(number > 1, unbiased, running_var)  # one number has no variance
         step.terms += [_apart(running_mean, mean), _apart(running_var, unbiased)]
     centred = x - jnp.asarray(by_channel(mean, x))
     y = centred * lax.rsqrt(jnp.asarray(by_channel(variance, x)) + eps)
