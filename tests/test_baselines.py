@@ -47,3 +47,26 @@ def test_what_is_said_of_the_robust_baselines():
     assert round(sent(found, "term", 100) / sent(found, "fedavg", 100), 2) == 1.01
     worst = {method: found[method, "accuracy_worst"] for method in largest}
     assert worst["q_fedavg"][5] > worst["fedavg"][5] + 0.1
+
+
+def test_the_table_of_networks_over_halves_is_that_of_the_lines():
+    page = (LINES.parent / "choosing.md").read_text()
+    found = {data: means(f"halves-{data}") for data in ("mnist", "a9a")}
+    for method in ("split_training", "cvfl", "ef_vfl"):
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{method}`")]
+        numbers = [
+            f"{f[method, 'accuracy'][2000]:.3f}, {f[method, 'loss'][2000]:.3f}"
+            for f in found.values()
+        ]
+        up = f"{found['mnist'][method, 'bytes_up'][2000] / 1e6:.1f} MB"
+        assert [cell.strip() for cell in row.split("|")[2:-1]] == [up, *numbers]
+
+
+def test_what_is_said_of_split_training_on_digits():
+    found = means("split")
+    last = {method: found[method, "loss"][300] for method, column in found if column == "loss"}
+    assert last["split_training"] < last["egvfl_nonlinear"] / 10
+    assert round(sent(found, "egvfl_nonlinear", 300) / sent(found, "split_training", 300)) == 45
+    for method in ("cvfl", "ef_vfl"):
+        up = found[method, "bytes_up"][300] / found["split_training", "bytes_up"][300]
+        assert up == 0.2 and 2.5 < last[method] / last["split_training"] < 3.5
