@@ -150,3 +150,15 @@ def test_a_resnet_as_pytorch_has_it_keeps_its_norms():
     assert all((part["scale"] == 1).all() and (part["bias"] == 0).all() for part in arrays[:-1])
     assert 0.8 < float(abs(arrays[0]["weights"]).max() * np.sqrt(27)) <= 1
     assert (arrays[-1]["bias"] != 0).all()
+
+
+def test_a_gradient_becomes_a_vector_without_padding():
+    """XLA would fuse the sum behind a bias's slope into the padding, number by number."""
+    layout = layout_of(lambda: {"bias": jnp.zeros(20), "weights": jnp.zeros((30, 20))})
+
+    def slope(vector, x):
+        loss = lambda arrays: jnp.sum(jnp.tanh(x @ arrays["weights"] + arrays["bias"]))  # noqa: E731
+        return layout.ravel(jax.grad(loss)(layout.unravel(vector)))
+
+    program = jax.jit(slope).lower(jnp.zeros(layout.size), jnp.ones((8, 30))).compile()
+    assert " pad(" not in program.as_text()

@@ -16,6 +16,7 @@ from fedloom.models.graph.operations.windows import (
     padded,
     taps,
 )
+from fedloom.models.layers import max_pool
 from fedloom.types import Array
 
 
@@ -51,6 +52,8 @@ def _max_pool(axes: int) -> Callable[..., Array]:
             _beyond(*sizes, ceil_mode)
             for sizes in zip(x.shape[2:], kernel, steps, sides, apart, strict=True)
         ]
+        if kernel == steps == (2, 2) and not any((*sides, *beyond)) and apart == (1, 1):
+            return channels_first(max_pool(channels_last(x)))
         edges = [(side, side + more) for side, more in zip(sides, beyond, strict=True)]
         first, *others = taps(padded(channels_last(x), edges, -jnp.inf), kernel, steps, apart)
         for other in others:  # the slope goes to the first of equal numbers
