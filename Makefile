@@ -28,7 +28,7 @@ test: $(VENV)/installed lint  ## set up, then run all checks
 	$(BIN)/python -m pytest -n auto --maxprocesses 4
 
 test-thorough: $(VENV)/installed  ## the costly laws for every method: minutes
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m thorough tests/laws
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m thorough
 
 test-federation: $(VENV)/installed  ## faults of real deployments: about half an hour
 	$(BIN)/python -m pytest -m deployment tests/federation

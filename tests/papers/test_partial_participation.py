@@ -24,6 +24,7 @@ from fedloom.algorithms.wrappers.base import layers
 from fedloom.population import assemble
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
+from laws.trials import SOME
 from papers.limits import (
     CLASSES,
     CLOSE,
@@ -292,7 +293,13 @@ def play(method, federation, weights, seeds, rounds, of):
     return jax.vmap(jax.vmap(one, (None, 0)), (0, None))(weights, seeds)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name.split(", ")[0] in SOME else pytest.param(name, marks=pytest.mark.thorough)
+        for name in CASES
+    ],
+)
 def test_a_method_ends_where_it_says_whoever_takes_part(name, double):
     case = CASES[name]
     federation = assemble(*WORLDS[case.world], case.batch_size, "float64")
