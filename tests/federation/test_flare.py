@@ -3,13 +3,14 @@
 import contextlib
 import socket
 import ssl
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedloom as fl
 from federation.deployment import deployed, first_process
-from federation.harness import NAMES, clients, settings
+from federation.harness import NAMES, clients, same_to_rounding, settings
 from fedloom.errors import FederationError
 from fedloom.federation.kits import Kit
 from fedloom.federation.people import submission, trial
@@ -21,7 +22,8 @@ pytest.importorskip("nvflare", reason="the extra `federate` is not installed")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    with deployed(tmp_path_factory.mktemp("kits"), methods=["scaffold"]) as made:
+    allowed = {"methods": ["scaffold"], "problems": ["logistic", "supervised"]}
+    with deployed(tmp_path_factory.mktemp("kits"), **allowed) as made:
         yield made
 
 
@@ -48,6 +50,18 @@ def test_the_trajectory_is_the_simulators(made, tmp_path):
     assert result.final["bytes_up"] == simulated.final["bytes_up"]
     assert result.final["bytes_down"] == simulated.final["bytes_down"]
     assert result.final["loss"] == pytest.approx(simulated.final["loss"], rel=1e-5)
+
+
+def test_a_network_from_pytorch_is_trained_by_processes_that_have_only_its_data(made, tmp_path):
+    file = Path(__file__).parents[1] / "graphs" / "table.safetensors"
+    chosen = settings(
+        problem={"kind": "supervised", "model": {"kind": "graph", "file": str(file)}, "l2": 0.1},
+        federation={"sites": list(NAMES)},
+    )
+    result = submission.follow(made.lead, chosen, tmp_path / "result")
+    simulated = fl.simulate(chosen.algorithm, chosen.problem, clients(), **chosen.run.options())
+    same_to_rounding(result.model, simulated.model)  # its dropout draws from the same keys
+    assert result.final["bytes_up"] == simulated.final["bytes_up"]
 
 
 def test_secure_sums_with_the_certificates_of_the_kits(made, tmp_path):
