@@ -1,19 +1,20 @@
 """The tables of QuPeD on one GPU, in portions that may be cut off and taken up again.
 
     python -m benchmarks.personal_gpu --task mnist --data DIR --out OUT [--methods NAME ...]
-        [--seeds 3] [--budget-seconds 540] [--tune 0.05 0.1 0.2]
+        [--seeds 3] [--budget-seconds 540]
     python -m benchmarks.personal_gpu --task cifar10 --data DIR --out OUT --own cnn2 --classes 4
     python -m benchmarks.personal_gpu --time --data DIR --out OUT
     python -m benchmarks.personal_gpu --table --out OUT
     python -m benchmarks.personal_gpu --prepare --task ag_news --data DIR --out FOLDER
 
 Every finished run is one line of OUT/results.jsonl, so a command that is killed loses at most the
-run it was in; the next one skips what is there. `--tune` runs each method on a seed of its own with
-each rate, and the rate of the best final accuracy is then used for all seeds. `--prepare` writes a
-task's arrays as one .npz file, for machines without Polars or Pillow; `--data` may name the folder
-of such files. Compiling takes longer than running, so several processes at once, each with methods
-and an OUT of its own, make better use of the card; `--table` reads all below OUT. Nothing here
-needs more than JAX, NumPy, SciPy, scikit-learn, safetensors and Optax, and PyTorch for `--time`.
+run it was in; the next one skips what is there. Every method has the paper's rate: nothing is
+chosen here. Networks begin as PyTorch's do, and pixels have mean 0 and variance 1. `--prepare`
+writes a task's arrays as .npz files, for machines without Polars or Pillow; `--data` may name the
+folder of such files. Compiling takes longer than running, so several processes at once, each with
+methods and an OUT of its own, make better use of the card; `--table` reads all below OUT. Nothing
+here needs more than JAX, NumPy, SciPy, scikit-learn, safetensors and Optax, and PyTorch for
+`--time`.
 """
 
 import argparse
@@ -30,9 +31,9 @@ import numpy as np
 import fedloom as fl
 from fedloom.algorithms import Quantisation
 
-TUNING_SEED = 1000
 BATCH, STEPS = 25, 10
 GROWTH = 1 / 0.99
+_FILE_BYTES = 50_000_000  # before they are compressed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,19 +115,22 @@ def methods(task: Task, lr: float, own: str) -> dict[str, object]:
 
 def problem(task: Task, own: str, method: str) -> object:
     """The common network is CNN1 where it may differ from the own one, as in the paper."""
-    network = fl.models.REGISTRY[own]()
+    as_torch = {"initialisation": "torch"} if own.startswith("cnn") else {}
+    network = fl.models.REGISTRY[own](**as_torch)
     free = method.startswith(("quped", "mutual")) and own == "cnn2"
-    return fl.problems.Personal(fl.models.CNN1() if free else network, network, keep=task.keep)
+    common = fl.models.CNN1(**as_torch) if free else network
+    return fl.problems.Personal(common, network, keep=task.keep)
 
 
 def dataset(task: str, folder: Path):
     """A dataset, from a prepared file or from the copies that fedloom knows."""
-    prepared = folder / f"{task}.npz"
-    if not prepared.exists():
+    prepared = sorted(folder.glob(f"{task}-*.npz"))
+    if not prepared:
         os.environ["FEDLOOM_DATA"] = str(folder)
         return fl.data.load(TASKS[task].name)
-    with np.load(prepared, allow_pickle=False) as arrays:
-        parts = {name: arrays[name] for name in arrays.files}
+    files = [dict(np.load(path, allow_pickle=False)) for path in prepared]
+    parts = {name: np.concatenate([file[name] for file in files]) for name in files[0]}
+    parts["labels"] = files[0]["labels"]
     pixels = parts["x"].dtype == np.uint8
 
     def part(prefix: str, test):
@@ -140,7 +144,7 @@ def dataset(task: str, folder: Path):
 
 
 def prepare(task: str, folder: Path, out: Path) -> None:
-    """Write a dataset as one small file."""
+    """Write a dataset as small files, which all have every kind of row."""
     found = dataset(task, folder)
     whole = np.issubdtype(found.x.dtype, np.integer)
     small = (lambda x: x.astype(np.int16)) if whole else lambda x: np.rint(x * 255).astype(np.uint8)
@@ -150,13 +154,19 @@ def prepare(task: str, folder: Path, out: Path) -> None:
         if "client" in part.columns:
             arrays[f"{prefix}client"] = part.columns["client"].astype(str)
     out.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(out / f"{task}.npz", **arrays)
+    count = -(-arrays["x"].nbytes // _FILE_BYTES)
+    for i in range(count):
+        here = {k: v if k == "labels" else np.array_split(v, count)[i] for k, v in arrays.items()}
+        np.savez_compressed(out / f"{task}-{i}.npz", **here)
 
 
 def clients(task: Task, found, classes: int | None):
     """Who holds what: some classes each, or three writers each."""
     if classes is not None:
-        return fl.data.partition(found, "label", clients=task.clients, classes_each=classes)
+        pixels = not np.issubdtype(found.x.dtype, np.integer)
+        return fl.data.partition(
+            found, "label", clients=task.clients, classes_each=classes, normalise=pixels
+        )
     writers = np.unique(found.columns["client"])[: 3 * task.clients]
 
     def divided(part) -> list:
@@ -237,18 +247,10 @@ def compare(options) -> None:
     for name in chosen:
         posed = problem(task, own, name)
 
-        def at(lr, name=name):
-            return methods(task, lr, own)[name]
-
-        for lr in options.tune or ():
-            if not log.find(**facts, method=name, lr=lr, seed=TUNING_SEED):
-                run(log, facts, name, at(lr), posed, held, rounds, TUNING_SEED)
-        tuned = log.find(**facts, method=name, seed=TUNING_SEED)
-        best = max(tuned, key=lambda row: row["accuracy"], default=None)
-        rate = best["lr"] if best else task.lr
         for seed in range(options.seeds):
-            if not log.find(**facts, method=name, lr=rate, seed=seed):
-                run(log, facts, name, at(rate), posed, held, rounds, seed)
+            if not log.find(**facts, method=name, seed=seed):
+                method = methods(task, task.lr, own)[name]
+                run(log, facts, name, method, posed, held, rounds, seed)
 
 
 def _fits(method: str, own: str) -> bool:
@@ -271,23 +273,15 @@ def table(out: Path) -> None:
         print("| method | rate | accuracy, mean (spread) over seeds | seconds a run | paper |")
         print("| --- | --- | --- | --- | --- |")
         for name in dict.fromkeys(row["method"] for row in rows):
-            mine = _chosen([row for row in rows if row["method"] == name])
+            mine = [row for row in rows if row["method"] == name]
             values = [100 * row["accuracy"] for row in mine]
-            spread = statistics.pstdev(values)
+            spread = statistics.stdev(values) if len(values) > 1 else 0.0
             paper = PAPER.get((task, classes, own), {}).get(name, "")
             seconds = statistics.fmean(row["seconds"] for row in mine)
             print(
                 f"| {name} | {mine[0]['lr']:g} | {statistics.fmean(values):.2f} ({spread:.2f}, "
                 f"{len(values)}) | {seconds:.1f} | {paper} |"
             )
-
-
-def _chosen(rows: list[dict]) -> list[dict]:
-    """The runs at the rate that was best on the tuning seed, where rates were tuned."""
-    tuned = [row for row in rows if row["seed"] == TUNING_SEED]
-    others = [row for row in rows if row["seed"] != TUNING_SEED]
-    best = max(tuned, key=lambda row: row["accuracy"], default=None)
-    return [row for row in others if row["lr"] == best["lr"]] if best else others
 
 
 def timing(options) -> None:
@@ -366,7 +360,6 @@ def main() -> None:
     parser.add_argument("--classes", type=int, help="classes of each client")
     parser.add_argument("--passes", type=int, help="passes over the rows, in place of the paper's")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--tune", nargs="+", type=float, metavar="RATE")
     parser.add_argument("--budget-seconds", type=float, default=540)
     parser.add_argument("--rounds", type=int, default=50, help="rounds of --time")
     parser.add_argument("--torch-rounds", type=int, default=3)
