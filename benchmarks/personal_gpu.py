@@ -91,6 +91,7 @@ def methods(task: Task, lr: float, own: str) -> dict[str, object]:
     frozen = {"freeze_after": task.passes - task.tuning}
     two = Quantisation(bits=2, pull=task.pull[0], **frozen)
     one = Quantisation(bits=1, pull=task.pull[1], pull_growth=GROWTH, **frozen)
+    bounded = dataclasses.replace(one, weight_bound=1.0, centre_bound=10.0)
     deep = own == "cnn2"
     guide = 0.15 if deep else 0.25
     distilled = {"common_lr": lr, "guidance": guide} | steps
@@ -105,6 +106,9 @@ def methods(task: Task, lr: float, own: str) -> dict[str, object]:
         "quped-1": a.QuPeD(quantise=one, **distilled),
         "qupel-2": a.QuPeL(quantise=two, **steps),
         "qupel-1": a.QuPeL(quantise=one, **steps),
+        "local-1-bounded": a.QuantizedTraining(quantise=bounded, **steps),
+        "quped-1-bounded": a.QuPeD(quantise=bounded, **distilled),
+        "qupel-1-bounded": a.QuPeL(quantise=bounded, **steps),
         "pfedme": a.PFedMe(
             penalty=0.2 if deep else 0.5, outer_lr=0.15 if deep else 0.2, inner_steps=5, **steps
         ),

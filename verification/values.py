@@ -51,6 +51,8 @@ quantisations: Strategy = st.builds(
     sharpness=st.none() | hundredths(1, 5),
     centre_sign=st.sampled_from(["corrected", "released"]),
     per_cell=st.booleans(),
+    weight_bound=st.none() | hundredths(0.1, 1),
+    centre_bound=st.none() | hundredths(0.01, 1),
     freeze_after=st.none() | steps(0, 3),
     tuning_centre_lr=hundredths(0, 0.05),
 )

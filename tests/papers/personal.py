@@ -72,11 +72,14 @@ class Levels:
     """The quantised part of a vector, with its centres; one layer."""
 
     def __init__(
-        self, start, stop, *, pull, centre_lr, sign=1.0, per_cell=False, sharpness=None, growth=1.0
-    ):
+        self, start, stop, *, pull, centre_lr, sign=1.0, per_cell=False, sharpness=None, growth=1.0,
+        weight_bound=None, centre_bound=None,
+    ):  # fmt: skip
         self.part = slice(start, stop)
         self.strength, self.centre_lr, self.growth = pull, centre_lr, growth
         self.sign, self.per_cell, self.sharpness = sign, per_cell, sharpness
+        self.largest = np.inf if weight_bound is None else weight_bound
+        self.steepest = np.inf if centre_bound is None else centre_bound
 
     def pull(self, t):
         """Lambda in pass t."""
@@ -144,6 +147,7 @@ class Levels:
                 out[j] = y[j] + half
             else:
                 out[j] = q[j]
+            out[j] = min(max(out[j], -self.largest), self.largest)
         return out
 
     def prox_c(self, mu, c, x, t):
@@ -165,6 +169,7 @@ def personal_step(x, c, levels, slope, lr, t):
     g = slope(x) + levels.to_x(x, c, slope(levels.quantise(x, c)))
     x = levels.prox_x(x - lr * g, c, lr, t)
     h = levels.to_c(x, c, slope(levels.quantise(x, c)))
+    h = np.clip(h, -levels.steepest, levels.steepest)
     return x, levels.prox_c(c - levels.centre_lr * h, c, x, t)
 
 

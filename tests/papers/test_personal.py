@@ -71,6 +71,7 @@ def vector(result):
 QUANTISERS = {
     "hard": {},
     "released sign, by cell": {"centre_sign": "released", "per_cell": True},
+    "bounded": {"weight_bound": 0.3, "centre_bound": 0.05},
     "soft": {"sharpness": 4.0},
 }
 
@@ -89,7 +90,8 @@ def test_quped_follows_its_listing(name, double):
     hub, clients = first_state(method, MIXED)
     level = Levels(
         3, 12, pull=0.05, centre_lr=0.05, sign=quantise.sign, per_cell=quantise.per_cell,
-        sharpness=quantise.sharpness, growth=1.1,
+        sharpness=quantise.sharpness, growth=1.1, weight_bound=quantise.weight_bound,
+        centre_bound=quantise.centre_bound,
     )  # fmt: skip
     levels = [level, None, level, None]
     for client, own in zip(clients, levels, strict=True):

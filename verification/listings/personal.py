@@ -81,6 +81,7 @@ def levels_of(case: Case) -> list[Levels | None]:
         return Levels(
             hidden, hidden + d * hidden, pull=quantise.pull, centre_lr=quantise.centre_lr,
             sign=quantise.sign, per_cell=quantise.per_cell, sharpness=quantise.sharpness,
+            weight_bound=quantise.weight_bound, centre_bound=quantise.centre_bound,
         )  # fmt: skip
 
     return [one(i) if quantise else None for i in range(len(case.data.sizes))]
@@ -239,6 +240,8 @@ def quantisations(*widths: int | None) -> Strategy:
         sharpness=st.none() | hundredths(1, 5),
         centre_sign=st.sampled_from(["corrected", "released"]),
         per_cell=st.booleans(),
+        weight_bound=st.none() | hundredths(0.1, 1),
+        centre_bound=st.none() | hundredths(0.01, 1),
     )
 
 

@@ -32,11 +32,11 @@ model is quantised for good: weights keep their cells, and only what is not quan
 centres, are trained on.
 
 Differs from the paper: the sign of the centres' proximal map, which the print and the released
-program have the wrong way round (`centre_sign = "released"` has it so). Weights are not clipped to
-[-1, 1] nor centres' gradients to [-10, 10], as the program does, and one bit picks the nearest
-centre, not the one of the same sign. LSQ's paper quantises activations too, and steps on s and x at
-once, with one step size: set centre_lr = lr for that. Here s moves at the new x, as centres do, and
-is kept above 0.
+program have the wrong way round (`centre_sign = "released"` has it so). The program clips weights
+to [-1, 1] and centres' gradients to [-10, 10], of which the print says nothing: weight_bound = 1
+and centre_bound = 10 do that. One bit picks the nearest centre, not the one of the same sign. LSQ's
+paper quantises activations too, and steps on s and x at once, with one step size: set centre_lr =
+lr for that. Here s moves at the new x, as centres do, and is kept above 0.
 """
 
 from collections.abc import Callable
@@ -96,6 +96,12 @@ class Quantisation:
     )
     per_cell: bool = param(
         flag, "whether the centres' proximal map divides by the size of a cell", default=False
+    )
+    weight_bound: float | None = param(
+        positive.or_none("none"), "how large a quantised weight may get", default=None
+    )
+    centre_bound: float | None = param(
+        positive.or_none("none"), "how large a centre's slope may get", default=None
     )
     freeze_after: int | None = param(
         at_least(0).or_none("never"), "passes after which weights keep their cells", default=None
@@ -226,11 +232,17 @@ def move(
     if quantise.training != "proximal":
         pull = jnp.zeros_like(pull)
     frozen = _frozen(quantise, f, point)
-    x = jnp.where(frozen, quantiser.put(moved, x), quantiser.prox_weights(moved, c, lr * pull))
+    pulled = quantiser.prox_weights(moved, c, lr * pull)
+    if quantise.weight_bound is not None:
+        inside = jnp.clip(pulled, -quantise.weight_bound, quantise.weight_bound)
+        pulled = quantiser.put(pulled, inside)
+    x = jnp.where(frozen, quantiser.put(moved, x), pulled)
 
     seen, back = jax.vjp(quantiser.apply, x, c)
     centre_lr = jnp.where(frozen, quantise.tuning_centre_lr, quantise.centre_lr)
     uphill = back(slope(seen))[1]
+    if quantise.centre_bound is not None:
+        uphill = jnp.clip(uphill, -quantise.centre_bound, quantise.centre_bound)
     if quantise.training == "lsq":
         low, high = ends(quantiser.levels)
         # Before: of c, only p s has part in Q_s. Frozen weights are multiples of s, and go with it.
