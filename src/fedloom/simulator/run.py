@@ -13,10 +13,12 @@ from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import kept_programs
 from fedloom.rounds.given import check_all, named
+from fedloom.simulator import hosts
 from fedloom.simulator.progress import Progress, progress_for
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
 from fedloom.types import Tree
+from fedloom.version import __version__
 
 
 @named
@@ -62,9 +64,11 @@ def simulate(
             "gap", "distance" and "optimality".
         resume: A result to go on from, up to `rounds` rounds in all. The run ends with the same
             bits as one that was never interrupted.
-        checkpoint: Called now and then with the result so far, from which a run can resume.
+        checkpoint: Called now and then with the result so far, from which a run can resume. Of
+            several processes only the first calls it, shows progress and calls `on_evaluation`.
         checkpoint_seconds: The time between two such calls, if rounds are not longer.
-        devices: Over how many local devices the cohort is divided; None: all there are.
+        devices: Over how many local devices the cohort is divided; None: all there are, in a job of
+            `jax.distributed` those of all its processes.
         lanes: How many clients of a cohort a device computes side by side; None: all, or of a large
             model on a CPU one, and on an accelerator as many as fit into its memory. Other lanes
             may round differently.
@@ -92,6 +96,14 @@ def simulate(
     check("simulate", "deterministic", deterministic, flag)
     check("simulate", "checkpoint_seconds", checkpoint_seconds, at_least_zero)
     with kept_programs(), jax.enable_x64(precision == "float64"):
+        hosts.check_same(
+            {
+                "the method": (repr(algorithm), jax.__version__, __version__),
+                "the run's rounds, seed or evaluations": (rounds, seed, eval_every),
+                "the run's options": (lanes, deterministic, sorted(metrics or ())),
+                "the result that is resumed": None if resume is None else resume.state,
+            }
+        )
         task = Task(
             algorithm,
             problem,
