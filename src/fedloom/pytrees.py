@@ -86,7 +86,8 @@ def to_host(tree: Any) -> Any:
     """Device arrays as NumPy arrays, whole in every process of a run of several."""
 
     def whole(leaf: Any) -> np.ndarray:
-        if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable | leaf.is_fully_replicated):
+        divided = isinstance(leaf, jax.Array) and not leaf.is_fully_replicated
+        if divided and not leaf.is_fully_addressable:
             leaf = multihost_utils.process_allgather(leaf, tiled=True)
         return np.asarray(leaf)
 

@@ -28,12 +28,12 @@ _WELL, _INTERRUPTED, _FAILED = range(3)
 
 def several() -> bool:
     """Whether there are other processes."""
-    return jax.process_count() > 1
+    return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def leads() -> bool:
     """Whether this process writes files and speaks for all."""
-    return jax.process_index() == 0
+    return not several() or jax.process_index() == 0
 
 
 def gathered(numbers: np.ndarray) -> np.ndarray:
@@ -137,7 +137,10 @@ class Together:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         self._give_back()
 

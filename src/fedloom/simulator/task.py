@@ -174,7 +174,7 @@ def put_on_devices(tree: Tree, plan: Plan) -> Tree:
     placed: dict[int, Any] = {}
 
     def made(leaf: Any) -> Any:
-        if hosts.several() and isinstance(leaf, np.ndarray):
+        if where is not None and hosts.several() and isinstance(leaf, np.ndarray):
             # As `device_put`, which would send the rows around to compare them once more.
             array = np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
             return jax.make_array_from_callback(array.shape, where, lambda part: array[part])
