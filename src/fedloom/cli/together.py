@@ -54,7 +54,8 @@ def joined(given: str | None) -> Iterator[bool]:
     if not hosts.leads():
         warnings.simplefilter("ignore")
     try:
-        yield hosts.leads()
+        with _output_for_results():
+            yield hosts.leads()
     except (FedloomError, KeyboardInterrupt):
         raise  # of which all have heard
     except BaseException:
@@ -63,6 +64,20 @@ def joined(given: str | None) -> Iterator[bool]:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(1)
+
+
+@contextlib.contextmanager
+def _output_for_results() -> Iterator[None]:
+    """Send what libraries print to standard error: Gloo says on standard output whom it found."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def join(given: str, environment: Mapping[str, str]) -> None:
@@ -75,6 +90,7 @@ def join(given: str, environment: Mapping[str, str]) -> None:
             f"--hosts 10.0.0.1:4321,2,0 in the first of two processes."
         )
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.config.update("jax_enable_preemption_service", False)  # it would hide SIGTERM from us
     try:
         if place is None:
             jax.distributed.initialize()

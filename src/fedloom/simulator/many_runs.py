@@ -48,8 +48,8 @@ def simulate_many(
     """
     if hosts.several():
         raise HostsError(
-            "several processes compute one run together, not many. Compare and sweep in one "
-            "process, or give each process its own part of the runs."
+            "a sweep runs in one process: several compute one run together, not many. Start it "
+            "without jax.distributed, on a part of the settings in each process."
         )
     if jax.default_backend() == "cpu":
         return _side_by_side(jobs, clients, finished, options)

@@ -95,7 +95,11 @@ def simulate(
     check("simulate", "lanes", lanes, at_least(1).or_none("as many as fit"))
     check("simulate", "deterministic", deterministic, flag)
     check("simulate", "checkpoint_seconds", checkpoint_seconds, at_least_zero)
-    with kept_programs(), jax.enable_x64(precision == "float64"):
+    with (
+        kept_programs(),
+        jax.enable_x64(precision == "float64"),
+        hosts.Together() as together,
+    ):
         hosts.check_same(
             {
                 "the method": (repr(algorithm), jax.__version__, __version__),
@@ -135,7 +139,7 @@ def simulate(
             metric=directions.headline(task.metrics, problem) or "",
         )
         try:
-            run.run(bar)
+            run.run(bar, together)
         finally:
             bar.close()
         return run.result()

@@ -111,30 +111,29 @@ class Simulation:
         self._count(outcome.traffic)
         self._evaluate(to_host(outcome.info))
 
-    def run(self, bar: Progress) -> None:
+    def run(self, bar: Progress, together: hosts.Together) -> None:
         """Go on to the last round, evaluating on the way."""
         rounds, eval_every = self.total, self.eval_every
         try:
-            with hosts.Together() as together:
-                self._advance(self.state.round)  # no round yet: this compiles
-                rate = 0.0
-                while self.state.round < rounds:
-                    done = self.state.round
-                    stop = min(rounds, done - done % eval_every + eval_every)
-                    block_size = max(1, int(rate * _CALL_SECONDS))
-                    began = time.perf_counter()
-                    info = self._advance(min(stop, done + block_size))
-                    # By the clock of one process, so that all go on with blocks of one size.
-                    elapsed, due = together.agreed(time.perf_counter() - began, self._is_due())
-                    self.seconds += elapsed
-                    rate = (self.state.round - done) / elapsed
-                    with hosts.all_or_none():
-                        bar.advance(self.state.round, rate)
-                    if self.state.round == stop:
-                        self._evaluate(info)
-                        bar.evaluated(self.rows[-1])
-                    if due:
-                        self._let_have()
+            self._advance(self.state.round)  # no round yet: this compiles
+            rate = 0.0
+            while self.state.round < rounds:
+                done = self.state.round
+                stop = min(rounds, done - done % eval_every + eval_every)
+                block_size = max(1, int(rate * _CALL_SECONDS))
+                began = time.perf_counter()
+                info = self._advance(min(stop, done + block_size))
+                # By the clock of one process, so that all go on with blocks of one size.
+                elapsed, due = together.agreed(time.perf_counter() - began, self._is_due())
+                self.seconds += elapsed
+                rate = (self.state.round - done) / elapsed
+                with hosts.all_or_none():
+                    bar.advance(self.state.round, rate)
+                if self.state.round == stop:
+                    self._evaluate(info)
+                    bar.evaluated(self.rows[-1])
+                if due:
+                    self._let_have()
             self.status = "done"
         except KeyboardInterrupt:
             self.status = "interrupted"
