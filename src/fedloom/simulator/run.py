@@ -102,9 +102,12 @@ def simulate(
     ):
         hosts.check_same(
             {
-                "the method": (repr(algorithm), jax.__version__, __version__),
-                "the run's rounds, seed or evaluations": (rounds, seed, eval_every),
-                "the run's options": (lanes, deterministic, sorted(metrics or ())),
+                "the version of fedloom or JAX": (__version__, jax.__version__),
+                "the method or the problem": (repr(algorithm), repr(problem)),
+                "rounds, seed or eval_every": (rounds, seed, eval_every),
+                "batch_size or precision": (str(batch_size), precision),
+                "metrics": None if metrics is None else sorted(metrics),
+                "lanes or deterministic": (str(lanes), deterministic),
                 "the result that is resumed": None if resume is None else resume.state,
             }
         )
