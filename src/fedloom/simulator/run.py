@@ -1,4 +1,4 @@
-"""Simulate a federation on one machine: blocks of rounds, each one call of a compiled program."""
+"""Simulate a federation: blocks of rounds, each one call of a compiled program."""
 
 from collections.abc import Callable, Mapping, Sequence
 
