@@ -31,10 +31,9 @@ def run(
         options = with_optimum(settings.options(), settings.problem, clients, algorithm.dual)
     facts = {"algorithm": algorithm, "problem": settings.problem, "seed": settings.run.seed}
     trackers = settings.run.log if hosts.leads() else ()
-    with (
-        run_folder(settings, out, resume=resume) as folder,
-        tracking(trackers, out, out.name, facts) as track,
-    ):
+    with run_folder(settings, out, resume=resume) as folder, contextlib.ExitStack() as opened:
+        with hosts.all_or_none():
+            track = opened.enter_context(tracking(trackers, out, out.name, facts))
         options |= {"progress": progress, "on_evaluation": track}
         return folder.go_on(algorithm, settings.problem, clients, **options)
 
