@@ -61,6 +61,10 @@ class FederationError(FedloomError, RuntimeError):
     """A federation cannot be set up, reached or ended as asked."""
 
 
+class HostsError(FedloomError, RuntimeError):
+    """Several processes cannot compute a run together, or one of them has failed."""
+
+
 class DivergedError(FedloomError, ArithmeticError):
     """The iterates are no longer finite numbers; `result` holds the last good state."""
 

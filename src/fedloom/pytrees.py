@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.tree_util import GetAttrKey
 
 from fedloom.errors import ProtocolError
@@ -82,8 +83,15 @@ def register(cls: Any, leaves: Sequence[str]) -> None:
 
 
 def to_host(tree: Any) -> Any:
-    """Device arrays as NumPy arrays."""
-    return jax.tree.map(np.asarray, tree)
+    """Device arrays as NumPy arrays, whole in every process of a run of several."""
+
+    def whole(leaf: Any) -> np.ndarray:
+        divided = isinstance(leaf, jax.Array) and not leaf.is_fully_replicated
+        if divided and not leaf.is_fully_addressable:
+            leaf = multihost_utils.process_allgather(leaf, tiled=True)
+        return np.asarray(leaf)
+
+    return jax.tree.map(whole, tree)
 
 
 def payload_bytes(tree: Any) -> int:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedloom.cli import together
 from fedloom.cli.output import bytes_text, show_json, show_table
 from fedloom.cli.prepared import show_preparation
 from fedloom.errors import SettingsError
@@ -12,6 +13,7 @@ from fedloom.experiments import running, settings
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import TRACKERS
 from fedloom.measuring.result import Result
+from fedloom.simulator import hosts
 
 _MOST_ROWS = 12  # of a history on a screen
 
@@ -20,6 +22,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_source(parser)
     add_common(parser)
+    together.add(parser)
     parser.set_defaults(handle=_handle)
 
 
@@ -73,8 +76,16 @@ def changes(arguments: argparse.Namespace) -> list[str]:
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    setup, out = chosen(arguments)
-    result = running.run(setup, out, resume=arguments.resume is not None)
+    with together.joined(arguments.hosts) as leads:
+        with hosts.all_or_none():
+            setup, out = chosen(arguments)
+        result = running.run(setup, out, resume=arguments.resume is not None)
+    if leads:
+        _show(result, out, arguments)
+    return 130 if result.status == "interrupted" else 0
+
+
+def _show(result: Result, out: Path, arguments: argparse.Namespace) -> None:
     if arguments.format == "json":
         show_json(
             {
@@ -89,7 +100,6 @@ def _handle(arguments: argparse.Namespace) -> int:
         show_preparation(result)
         show_result(result)
         print(f"kept in {out}")
-    return 130 if result.status == "interrupted" else 0
 
 
 def show_result(result: Result) -> None:

@@ -15,6 +15,7 @@ whatever moment a run is killed at, one of the two is there and whole.
 import dataclasses
 import importlib.metadata
 import platform
+import tempfile
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ from fedloom.measuring.result import Result, load
 from fedloom.problems.base import Problem
 from fedloom.problems.personal import Personal
 from fedloom.protocol import Algorithm
+from fedloom.simulator import hosts
 from fedloom.simulator.run import simulate
 
 SWEEP = "sweep.json"  # what a sweep leaves of its trials
@@ -58,6 +60,22 @@ class RunFolder(NamedTuple):
             return checkpoint.read(self._checkpoint)
         return load(self.path) if (self.path / "result.json").exists() else None
 
+    def _read_for_all(self) -> Result | None:
+        """The same in every process of a run, as the first of them reads it."""
+        if not hosts.several():
+            return self.read()
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "checkpoint.safetensors"
+            with hosts.all_or_none():
+                found = self.read() if hosts.leads() else None
+                if found is not None:
+                    checkpoint.write(file, found)
+            data = hosts.sent(file.read_bytes() if file.exists() else None)
+            if data is None:
+                return None
+            file.write_bytes(data)
+            return checkpoint.read(file)
+
     def log(self, line: str) -> None:
         """Add a line to the log."""
         self.path.mkdir(parents=True, exist_ok=True)
@@ -73,27 +91,29 @@ class RunFolder(NamedTuple):
         self, algorithm: Algorithm, problem: Problem, clients: Holders, **options: Any
     ) -> Result:
         """Run from the beginning, or from where an earlier run in this folder stopped."""
-        before = self.read()
+        before = self._read_for_all()
         if before is not None:
             self._check_same(before, algorithm, problem, clients, options)
             if before.status == "done" and before.final["round"] >= options["rounds"]:
-                if self._checkpoint.exists():  # killed while the result was being written
+                if self._checkpoint.exists() and hosts.leads():  # killed while writing the result
                     self.finish(before)
                 return before
-        self.log(f"from round {0 if before is None else int(before.state.round)}: {algorithm!r}")
+        first = 0 if before is None else int(before.state.round)
+        hosts.by_leader(lambda: self.log(f"from round {first}: {algorithm!r}"))
         try:
             result = simulate(
                 algorithm, problem, clients, resume=before, checkpoint=self.keep, **options
             )
         except DivergedError as error:
-            self.finish(error.result)
+            diverged = error.result
+            hosts.by_leader(lambda: self.finish(diverged))
             raise
         if isinstance(problem, Personal) and isinstance(clients, Clients):
             own = deploy.take_all(algorithm, problem, clients, result)
             result.about["sizes"] = [model.sizes.packed for model in own]  # bytes
         if isinstance(clients, Clients) and (table := noted(algorithm, problem, clients, result)):
             result.about[NOTED] = table
-        self.finish(result)
+        hosts.by_leader(lambda: self.finish(result))
         return result
 
     def keep(self, result: Result) -> None:

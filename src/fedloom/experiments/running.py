@@ -19,19 +19,21 @@ from fedloom.measuring.optimum import NEED_OPTIMUM
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
+from fedloom.simulator import hosts
 
 
 def run(
     settings: Settings, out: Path, *, resume: bool = False, progress: bool | None = None
 ) -> Result:
     """Simulate what the settings say; the folder is written even where the run diverges."""
-    algorithm, clients = settings.algorithm, settings.clients()
-    options = with_optimum(settings.options(), settings.problem, clients, algorithm.dual)
+    with hosts.all_or_none():
+        algorithm, clients = settings.algorithm, settings.clients()
+        options = with_optimum(settings.options(), settings.problem, clients, algorithm.dual)
     facts = {"algorithm": algorithm, "problem": settings.problem, "seed": settings.run.seed}
-    with (
-        run_folder(settings, out, resume=resume) as folder,
-        tracking(settings.run.log, out, out.name, facts) as track,
-    ):
+    trackers = settings.run.log if hosts.leads() else ()
+    with run_folder(settings, out, resume=resume) as folder, contextlib.ExitStack() as opened:
+        with hosts.all_or_none():
+            track = opened.enter_context(tracking(trackers, out, out.name, facts))
         options |= {"progress": progress, "on_evaluation": track}
         return folder.go_on(algorithm, settings.problem, clients, **options)
 
@@ -39,21 +41,25 @@ def run(
 @contextlib.contextmanager
 def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFolder]:
     """A folder with the settings in it; it is removed again where they turn out to be wrong."""
-    if not resume and out.exists() and any(out.iterdir()):
-        raise SettingsError(
-            f"{out} is not empty. Choose another --out, or go on with what is in it: "
-            f"--resume {out}."
-        )
     resolved = settings.resolved()
     folder = RunFolder(out, {"settings": resolved})
-    if not resume or json.loads(json.dumps(resolved)) != read_json(out / "settings.json"):
-        folder.write_settings(runnable(settings), resolved)
+
+    def begin() -> None:
+        if not resume and out.exists() and any(out.iterdir()):
+            raise SettingsError(
+                f"{out} is not empty. Choose another --out, or go on with what is in it: "
+                f"--resume {out}."
+            )
+        if not resume or json.loads(json.dumps(resolved)) != read_json(out / "settings.json"):
+            folder.write_settings(runnable(settings), resolved)
+
+    hosts.by_leader(begin)
     try:
         yield folder
     except DivergedError:
         raise
     except FedloomError:
-        if not resume:
+        if not resume and hosts.leads():
             shutil.rmtree(out)
         raise
 

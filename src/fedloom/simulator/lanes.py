@@ -4,6 +4,7 @@ What a program needs is known once it is compiled. One that would not fit is com
 fewer clients at a time. Where memory runs out all the same, half as many go on.
 """
 
+import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from fedloom.exchange.expected import STAGES, exchanges
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import payload_bytes
 from fedloom.rounds.mapping import Plan
+from fedloom.simulator import hosts
 from fedloom.types import Array
 
 if TYPE_CHECKING:
@@ -23,11 +25,14 @@ _SPARE = 0.9  # of the free memory, for what the compiler does not count
 
 
 def free_memory() -> int | None:
-    """The bytes that are free on the first device; None where it does not say, as a CPU."""
-    stats = jax.local_devices()[0].memory_stats()
-    if not stats or "bytes_limit" not in stats:
-        return None
-    return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
+    """The bytes that are free on the first device; None where it does not say, as a CPU.
+
+    Of several processes, that which has the least decides for all.
+    """
+    stats = jax.local_devices()[0].memory_stats() or {}
+    free = float(stats.get("bytes_limit", math.inf)) - float(stats.get("bytes_in_use", 0))
+    free = hosts.least(free)
+    return None if math.isinf(free) else int(free)
 
 
 def fitted(task: "Task", algorithm: Algorithm, root: Array, free: int) -> Plan:
@@ -89,9 +94,12 @@ def memory_of(program: Callable[..., Any], *args: Any, **named: Any) -> int:
 
 
 def halved(plan: Plan, most: int, error: Exception) -> Plan:
-    """The plan with half as many lanes, after memory ran out; any other error is raised."""
+    """The plan with half as many lanes, after memory ran out; any other error is raised.
+
+    In a run of several processes it is raised too: the others may have had enough memory.
+    """
     lanes = min(plan.lanes or most, most)
-    if not is_out_of_memory(error) or lanes == 1:
+    if not is_out_of_memory(error) or lanes == 1 or hosts.several():
         raise error
     tell(lanes // 2, most)
     return plan._replace(lanes=lanes // 2)
@@ -104,6 +112,8 @@ def is_out_of_memory(error: Exception) -> bool:
 
 def tell(lanes: int, most: int) -> None:
     """Say that not all clients of a cohort are computed side by side."""
+    if not hosts.leads():
+        return
     print(
         f"{lanes} of {most} clients are computed side by side: more do not fit into the device's "
         f"memory (lanes = {lanes} sets it)",

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import jax
 
 from fedloom.data.parties import Holders
-from fedloom.errors import DivergedError
+from fedloom.errors import DivergedError, HostsError
 from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.simulator import lanes
+from fedloom.simulator import hosts, lanes
 from fedloom.simulator.progress import Silent
 from fedloom.simulator.run import simulate
 from fedloom.simulator.vmapped_runs import simulate_vmapped
@@ -46,6 +46,11 @@ def simulate_many(
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed; `finished` has heard of the runs that were done.
     """
+    if hosts.several():
+        raise HostsError(
+            "a sweep runs in one process: several compute one run together, not many. Start it "
+            "without jax.distributed, on a part of the settings in each process."
+        )
     if jax.default_backend() == "cpu":
         return _side_by_side(jobs, clients, finished, options)
     results: dict[int, Result] = {}

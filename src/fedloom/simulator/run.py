@@ -1,4 +1,4 @@
-"""Simulate a federation on one machine: blocks of rounds, each one call of a compiled program."""
+"""Simulate a federation: blocks of rounds, each one call of a compiled program."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,10 +13,12 @@ from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import kept_programs
 from fedloom.rounds.given import check_all, named
+from fedloom.simulator import hosts
 from fedloom.simulator.progress import Progress, progress_for
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
 from fedloom.types import Tree
+from fedloom.version import __version__
 
 
 @named
@@ -62,9 +64,11 @@ def simulate(
             "gap", "distance" and "optimality".
         resume: A result to go on from, up to `rounds` rounds in all. The run ends with the same
             bits as one that was never interrupted.
-        checkpoint: Called now and then with the result so far, from which a run can resume.
+        checkpoint: Called now and then with the result so far, from which a run can resume. Of
+            several processes only the first calls it, shows progress and calls `on_evaluation`.
         checkpoint_seconds: The time between two such calls, if rounds are not longer.
-        devices: Over how many local devices the cohort is divided; None: all there are.
+        devices: Over how many local devices the cohort is divided; None: all there are, in a job of
+            `jax.distributed` those of all its processes.
         lanes: How many clients of a cohort a device computes side by side; None: all, or of a large
             model on a CPU one, and on an accelerator as many as fit into its memory. Other lanes
             may round differently.
@@ -91,7 +95,22 @@ def simulate(
     check("simulate", "lanes", lanes, at_least(1).or_none("as many as fit"))
     check("simulate", "deterministic", deterministic, flag)
     check("simulate", "checkpoint_seconds", checkpoint_seconds, at_least_zero)
-    with kept_programs(), jax.enable_x64(precision == "float64"):
+    with (
+        kept_programs(),
+        jax.enable_x64(precision == "float64"),
+        hosts.Together() as together,
+    ):
+        hosts.check_same(
+            {
+                "the version of fedloom or JAX": (__version__, jax.__version__),
+                "the method or the problem": (repr(algorithm), repr(problem)),
+                "rounds, seed or eval_every": (rounds, seed, eval_every),
+                "batch_size or precision": (str(batch_size), precision),
+                "metrics": None if metrics is None else sorted(metrics),
+                "lanes or deterministic": (str(lanes), deterministic),
+                "the result that is resumed": None if resume is None else resume.state,
+            }
+        )
         task = Task(
             algorithm,
             problem,
@@ -123,7 +142,7 @@ def simulate(
             metric=directions.headline(task.metrics, problem) or "",
         )
         try:
-            run.run(bar)
+            run.run(bar, together)
         finally:
             bar.close()
         return run.result()

@@ -20,7 +20,7 @@ from fedloom.pytrees import to_host
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.rounds.program import State
-from fedloom.simulator import lanes
+from fedloom.simulator import hosts, lanes
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.task import Task, put_on_devices
 from fedloom.types import Tree
@@ -111,7 +111,7 @@ class Simulation:
         self._count(outcome.traffic)
         self._evaluate(to_host(outcome.info))
 
-    def run(self, bar: Progress) -> None:
+    def run(self, bar: Progress, together: hosts.Together) -> None:
         """Go on to the last round, evaluating on the way."""
         rounds, eval_every = self.total, self.eval_every
         try:
@@ -123,30 +123,36 @@ class Simulation:
                 block_size = max(1, int(rate * _CALL_SECONDS))
                 began = time.perf_counter()
                 info = self._advance(min(stop, done + block_size))
-                elapsed = time.perf_counter() - began
+                # By the clock of one process, so that all go on with blocks of one size.
+                elapsed, due = together.agreed(time.perf_counter() - began, self._is_due())
                 self.seconds += elapsed
                 rate = (self.state.round - done) / elapsed
-                bar.advance(self.state.round, rate)
+                with hosts.all_or_none():
+                    bar.advance(self.state.round, rate)
                 if self.state.round == stop:
                     self._evaluate(info)
                     bar.evaluated(self.rows[-1])
-                self._let_have()
+                if due:
+                    self._let_have()
             self.status = "done"
         except KeyboardInterrupt:
             self.status = "interrupted"
             done = self.state.round
-            print(
-                f"interrupted after round {done} of {rounds}; what was done is kept",
-                file=sys.stderr,
-            )
+            if hosts.leads():
+                told = f"interrupted after round {done} of {rounds}; what was done is kept"
+                print(told, file=sys.stderr)
             if self.rows[-1]["round"] != done:
                 self._evaluate(())
 
+    def _is_due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        since = time.monotonic() - self._last_checkpoint
+        return self._checkpoint is not None and since >= self._checkpoint_seconds
+
     def _let_have(self) -> None:
-        now = time.monotonic()
-        if self._checkpoint and now - self._last_checkpoint >= self._checkpoint_seconds:
-            self._checkpoint(self.result())
-            self._last_checkpoint = now
+        result, keep = self.result(), self._checkpoint
+        hosts.by_leader(lambda: None if keep is None else keep(result))
+        self._last_checkpoint = time.monotonic()
 
     def result(self) -> Result:
         """What the run leaves, or what there is of it so far."""
@@ -247,8 +253,8 @@ class Simulation:
             row |= self._spent(self.state.round)
         self.rows.append(row)
         self.info.append(info)
-        if self.on_evaluation is not None:
-            self.on_evaluation(row)
+        tell = self.on_evaluation
+        hosts.by_leader(lambda: None if tell is None else tell(row))
 
     def _count(self, traffic: program.Traffic) -> None:
         down, up, messages = (np.asarray(entry, np.int64) for entry in traffic)

@@ -29,6 +29,7 @@ from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.given import check_fit
 from fedloom.rounds.mapping import Plan
+from fedloom.simulator import hosts
 from fedloom.simulator import lanes as lanes_of
 from fedloom.types import Tree
 
@@ -57,7 +58,9 @@ class Task:
         self.clients = clients
         labels = clients.y if isinstance(clients, Parties) else clients.train.y
         self.metrics = shown(problem, one_label=labels.ndim == 1) if metrics is None else metrics
-        federation = _within_memory(assemble(problem, clients, batch_size, precision))
+        federation = assemble(problem, clients, batch_size, precision)
+        hosts.check_same({"the problem and its rows": federation})
+        federation = _within_memory(federation)
         self.plan = plan_for(federation, devices, lanes)
         self.federation = put_on_devices(federation, self.plan)
         self.small = is_small(federation)
@@ -106,8 +109,10 @@ class Task:
 
     def _warn_if_not_unique(self, found: Reference) -> None:
         misleading = [name for name in TO_A_POINT if name in self.wanted.of_the_whole]
-        if misleading and not found.unique:
-            self.about["optimum"] = "not unique"
+        if not misleading or found.unique:
+            return
+        self.about["optimum"] = "not unique"
+        if hosts.leads():
             warnings.warn(
                 f"the solution of this problem is not unique, so {' and '.join(misleading)} are "
                 f"those to one of many solutions. Use 'gap', or add l2 to the problem.",
@@ -121,8 +126,13 @@ def is_small(federation: Federation) -> bool:
 
 
 def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> Plan:
-    """How to map clients on this machine."""
-    local = jax.local_devices()
+    """How to map clients on this machine, or on all machines of a run of several processes."""
+    local = jax.devices() if hosts.several() else jax.local_devices()
+    if hosts.several() and devices is not None:
+        raise ParameterError(
+            f"devices must be left out in a run of several processes, which takes the {len(local)} "
+            f"that they have together; got {devices}. Leave it out."
+        )
     if devices is not None and not 1 <= devices <= len(local):
         raise ParameterError(
             f"devices must be a whole number from 1 to the {len(local)} there are; got {devices}. "
@@ -144,7 +154,9 @@ def _within_memory(federation: Federation) -> Federation:
     columns = isinstance(federation.fed, LabelParty)  # of all people, which every product needs
     if free is None or columns or payload_bytes(federation.groups) <= _ROOM_FOR_ROWS * free:
         return federation
-    print("the rows stay in the host's memory: they do not fit into the device's", file=sys.stderr)
+    if hosts.leads():
+        told = "the rows stay in the host's memory: they do not fit into the device's"
+        print(told, file=sys.stderr)
     groups = [
         dataclasses.replace(
             group,
@@ -161,9 +173,16 @@ def put_on_devices(tree: Tree, plan: Plan) -> Tree:
     where = None if plan.mesh is None else NamedSharding(plan.mesh, PartitionSpec())
     placed: dict[int, Any] = {}
 
+    def made(leaf: Any) -> Any:
+        if where is not None and hosts.several() and isinstance(leaf, np.ndarray):
+            # As `device_put`, which would send the rows around to compare them once more.
+            array = np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
+            return jax.make_array_from_callback(array.shape, where, lambda part: array[part])
+        return jax.device_put(leaf, where)
+
     def put(leaf: Any) -> Any:
         if id(leaf) not in placed:
-            placed[id(leaf)] = jax.device_put(leaf, where)
+            placed[id(leaf)] = made(leaf)
         return placed[id(leaf)]
 
     return jax.tree.map(put, tree)

@@ -1,0 +1,163 @@
+"""Several processes that compute one run together, on one or more machines, by `jax.distributed`.
+
+All of them run the same program over the devices of all of them, and exchange numbers within it. So
+they must do the same things in the same order: whoever waits for one that has gone another way
+waits for ever. What a process would decide by itself (its clock, its free memory, Ctrl-C, an error)
+is therefore told to all. Process 0 leads: files, progress and warnings are its own.
+
+In a process by itself, everything here is done at once and costs nothing.
+"""
+
+import contextlib
+import hashlib
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType, TracebackType
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from fedloom.errors import HostsError
+
+_WELL, _INTERRUPTED, _FAILED = range(3)
+
+
+def several() -> bool:
+    """Whether there are other processes."""
+    return jax.distributed.is_initialized() and jax.process_count() > 1
+
+
+def leads() -> bool:
+    """Whether this process writes files and speaks for all."""
+    return not several() or jax.process_index() == 0
+
+
+def gathered(numbers: np.ndarray) -> np.ndarray:
+    """The numbers of every process, (processes, ...), the same bits in each."""
+    if not several():
+        return numbers[None]
+    # As whole numbers of 32 bits, which JAX leaves as they are in every precision.
+    plain = np.ascontiguousarray(numbers, float).view(np.int32)
+    return np.asarray(multihost_utils.process_allgather(plain)).view(float)
+
+
+def least(number: float) -> float:
+    """The smallest of the numbers that the processes have."""
+    return float(gathered(np.array([number], float)).min())
+
+
+def sent(data: bytes | None) -> bytes | None:
+    """What process 0 has, for all."""
+    if not several():
+        return data
+    length = int(gathered(np.array([-1 if data is None else len(data)], float))[0, 0])
+    if length < 0:
+        return None
+    own = np.frombuffer(data, np.uint8) if data and leads() else np.zeros(length, np.uint8)
+    return bytes(multihost_utils.broadcast_one_to_all(own).tobytes())
+
+
+@contextlib.contextmanager
+def all_or_none() -> Iterator[None]:
+    """Go on behind the block only where every process has come through it."""
+    if not several():
+        yield
+        return
+    error: BaseException | None = None
+    try:
+        yield
+    except KeyboardInterrupt as found:
+        error, code = found, _INTERRUPTED
+    except BaseException as found:
+        error, code = found, _FAILED
+    else:
+        code = _WELL
+    codes = gathered(np.array([code], float))[:, 0]
+    failed = np.flatnonzero(codes == _FAILED)
+    if code == _FAILED and error is not None:
+        raise error
+    if failed.size:
+        raise HostsError(
+            f"process {failed[0]} of {len(codes)} failed, so that this one ends too. What it "
+            f"printed says why."
+        )
+    if (codes == _INTERRUPTED).any():
+        raise KeyboardInterrupt
+
+
+def by_leader(action: Callable[[], object]) -> None:
+    """Let process 0 do something while the others wait; where it fails, all do."""
+    with all_or_none():
+        if leads():
+            action()
+
+
+def check_same(facts: Mapping[str, Any]) -> None:
+    """Raise HostsError where processes would begin with different things."""
+    if not several():
+        return
+    digests = np.stack([np.frombuffer(_digest(value), np.uint8) for value in facts.values()])
+    everyone = gathered(digests.astype(float))
+    for name, own in zip(facts, everyone.swapaxes(0, 1), strict=True):
+        for process in range(1, len(own)):
+            if not np.array_equal(own[0], own[process]):
+                raise HostsError(
+                    f"{name} must be the same in all processes; process {process} has another than "
+                    f"process 0. Start all with the same program, settings, files and versions."
+                )
+
+
+def _digest(value: Any) -> bytes:
+    """A digest of arrays by their bits, and of everything else by how it is written."""
+    hashed = hashlib.sha256()
+    for leaf in jax.tree.leaves(value):
+        if isinstance(leaf, np.ndarray | jax.Array):
+            array = np.ascontiguousarray(leaf)
+            hashed.update(f"{array.dtype}{array.shape}".encode())
+            hashed.update(array.view(np.uint8).data if array.size else b"")
+        else:
+            hashed.update(re.sub(r" at 0x[0-9a-f]+", "", repr(leaf)).encode())
+    return hashed.digest()
+
+
+class Together:
+    """The time of a run in which Ctrl-C in one process is heard by all, between two blocks."""
+
+    def __init__(self) -> None:
+        self._interrupted = False
+        self._before: Any = None
+
+    def __enter__(self) -> "Together":
+        if several() and threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._hear)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._give_back()
+
+    def agreed(self, *numbers: float) -> tuple[float, ...]:
+        """The numbers of process 0; KeyboardInterrupt in all, where one was interrupted."""
+        if not several():
+            return numbers
+        everyone = gathered(np.array([self._interrupted, *numbers], float))
+        if everyone[:, 0].any():
+            raise KeyboardInterrupt
+        return tuple(everyone[0, 1:].tolist())
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._interrupted = True
+        self._give_back()  # a second Ctrl-C ends this process at once
+
+    def _give_back(self) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            self._before = None
