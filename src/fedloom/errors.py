@@ -61,6 +61,10 @@ class FederationError(FedloomError, RuntimeError):
     """A federation cannot be set up, reached or ended as asked."""
 
 
+class WorkersError(FedloomError, RuntimeError):
+    """Runs that were handed to other processes or hosts did not end."""
+
+
 class DivergedError(FedloomError, ArithmeticError):
     """The iterates are no longer finite numbers; `result` holds the last good state."""
 
