@@ -10,7 +10,8 @@ from fedloom.checksums import read_json, write_json
 from fedloom.cli.main import main
 from fedloom.errors import ParameterError
 from fedloom.experiments import best_settings, searching, settings
-from fedloom.experiments.sweeping import Sweep, Trial
+from fedloom.experiments.sweeping import Sweep
+from fedloom.experiments.trials import Trial
 from fedloom.reports.reading import read
 from fedloom.reports.sections import sections
 
