@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedloom.checksums import write_json
+from fedloom.cli.elsewhere import add_workers, goes_on, workers
 from fedloom.cli.live import LiveTable
 from fedloom.cli.methods_table import FORMATS, add_columns, columns_asked, over_seeds_text, show
 from fedloom.cli.output import show_json, show_table
@@ -29,6 +30,7 @@ from fedloom.experiments.folder import SWEEP
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.sweeping import Sweep, sweep
+from fedloom.experiments.workers import Workers
 from fedloom.files import write_text
 from fedloom.measuring.result import Result
 from fedloom.pictures import parameters
@@ -41,6 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_source(parser)
     add_common(parser, FORMATS)
     add_columns(parser)
+    add_workers(parser)
     parser.set_defaults(handle=_handle)
 
 
@@ -56,14 +59,18 @@ def _handle(arguments: argparse.Namespace) -> int:
     seeds = range(setup.run.seed, setup.run.seed + setup.compare.seeds)
     clients, options = setup.clients(), setup.options()
     del options["seed"]
-    with running.run_folder(setup, out, resume=arguments.resume is not None):
+    resume = goes_on(arguments, setup, out)
+    with (
+        running.run_folder(setup, out, resume=resume),
+        workers(arguments, setup, out, judged_by(setup)) as others,
+    ):
         try:
-            found = _search(setup, clients, seeds, out, options)
+            found = _search(setup, clients, seeds, out, options, others)
+            left = _keep(setup, found, out)
+            results = _compare(found, asked, clients, seeds, out, options, others)
         except KeyboardInterrupt:
             print(f"kept in {out}; go on with `fedloom sweep --resume {out}`", file=sys.stderr)
             return 130
-        left = _keep(setup, found, out)
-        results = _compare(found, asked, clients, seeds, out, options)
     rows = [
         {"method": name, **found.best[name].setting, **row}
         for name, row in zip(found.best, rows_of_methods.table(results, asked), strict=True)
@@ -94,7 +101,12 @@ def _asked(setup: Settings) -> Asked:
 
 
 def _search(
-    setup: Settings, clients: Holders, seeds: range, out: Path, options: dict[str, Any]
+    setup: Settings,
+    clients: Holders,
+    seeds: range,
+    out: Path,
+    options: Options,
+    others: Workers | None,
 ) -> Sweep:
     """Run the trials behind a progress bar."""
     chosen = {name: getattr(setup.sweep, name) for name in building.describe(setup.sweep)}
@@ -116,6 +128,7 @@ def _search(
             seeds=seeds,
             out=out,
             tried=tried,
+            executor=others,
             **chosen | {"metric": judged_by(setup)},
             **options,
         )
@@ -136,11 +149,18 @@ def _runs(setup: Settings, seeds: int) -> int | None:
 
 
 def _compare(
-    found: Sweep, asked: Asked, clients: Holders, seeds: range, out: Path, options: Options
+    found: Sweep,
+    asked: Asked,
+    clients: Holders,
+    seeds: range,
+    out: Path,
+    options: Options,
+    others: Workers | None,
 ) -> dict[str, list[Result]]:
     """Train the best setting of each method on all training rows."""
     results: dict[str, list[Result]] = {}
     with LiveTable(asked.metrics[0], options["rounds"]) as table:
+        how: Options = {"executor": others} if others else {"watch": table.watch}
         for name, trial in found.best.items():
             compared = comparing.compare(
                 {name: trial.algorithm},
@@ -149,9 +169,11 @@ def _compare(
                 seeds=seeds,
                 metric=asked.metrics[0],
                 out=out / "best",
-                watch=table.watch,
+                **how,
                 **options,
             )
+            if compared.stopped:
+                raise KeyboardInterrupt
             results |= compared.results
     return results
 
