@@ -1,6 +1,7 @@
 """Runs that others do: plain orders, the same bits, and folders that say what is left to do."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import socket
@@ -9,7 +10,9 @@ import subprocess
 import jax
 import numpy as np
 import pytest
+import submitit
 from scipy.sparse import csr_array
+from submitit.core.utils import DelayedSubmission
 
 import fedloom as fl
 from fedloom.cli import slurm
@@ -236,7 +239,6 @@ def test_processes_give_the_bits_of_one_and_the_same_command_goes_on(
 
 
 def test_slurm_gets_what_the_command_line_says(file, tmp_path, capsys, monkeypatch):
-    submitit = pytest.importorskip("submitit")
     asked = slurm.parameters("partition=gpu,gpus=1,time=90,cpus-per-task=4,mem_gb=8,qos=long")
     assert asked == {
         "timeout_min": 90,
@@ -255,20 +257,34 @@ def test_slurm_gets_what_the_command_line_says(file, tmp_path, capsys, monkeypat
     monkeypatch.setattr(slurm.shutil, "which", lambda name: None)
     assert main([*command, "time=5"]) == 2 and "there is no sbatch" in capsys.readouterr().err
     monkeypatch.setattr(slurm.shutil, "which", lambda name: "/bin/true")
-    told = {}
+    told = {"arrays": 0}
 
-    class Debug(submitit.DebugExecutor):
+    class Auto:
+        """Submitit without the queue: a job reads its call from a file."""
+
         def __init__(self, folder, cluster):
-            super().__init__(folder)
-            assert cluster == "slurm"
+            assert cluster == "slurm" and folder == tmp_path / "o" / "slurm"
 
         def update_parameters(self, **given):
             told.update(given)
 
-    monkeypatch.setattr(submitit, "AutoExecutor", Debug)
+        @contextlib.contextmanager
+        def batch(self):
+            yield
+            told["arrays"] += 1
+
+        def submit(self, function, *arguments):
+            DelayedSubmission(function, *arguments).dump(tmp_path / arguments[2][-1:])
+            return Future(lambda: DelayedSubmission.load(tmp_path / arguments[2][-1:]).result())
+
+    monkeypatch.setattr(submitit, "AutoExecutor", Auto)
     assert main([*command, "partition=cpu,time=5", "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
-    assert row["seeds"] == 2 and told == {"timeout_min": 5, "slurm_partition": "cpu"}
+    assert row["seeds"] == 2 and told == {
+        "arrays": 1,
+        "timeout_min": 5,
+        "slurm_partition": "cpu",
+    }
 
 
 def test_a_missing_submitit_is_said(file, tmp_path, capsys, monkeypatch):
