@@ -16,6 +16,7 @@ from typing import Any
 
 _MEMORY = "XLA_CLIENT_MEM_FRACTION"  # the share of an accelerator's memory that a process takes
 _ALL_MEMORY = 0.9  # what JAX may take of it, over all workers
+_told: list[Any] = []  # in a worker: the event that tells it to stop
 
 
 class LocalPool:
@@ -24,13 +25,14 @@ class LocalPool:
     def __init__(self, workers: int):
         context = multiprocessing.get_context("spawn")  # a fork would copy the threads of JAX
         shares, self._begun = context.SimpleQueue(), context.SimpleQueue()
+        self._stop = context.Event()
         for share in _shares(workers):
             shares.put(share)
         self._pool = ProcessPoolExecutor(
             workers,
             mp_context=context,
             initializer=_begin,
-            initargs=(shares, self._begun, _ALL_MEMORY / workers),
+            initargs=(shares, self._begun, self._stop, _ALL_MEMORY / workers),
         )
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
@@ -42,7 +44,9 @@ class LocalPool:
         return self
 
     def __exit__(self, *error: object) -> None:
-        # Where all is done nobody hears it; else Ctrl-C was pressed, or something has failed.
+        # Where all is done nobody hears it; else Ctrl-C was pressed, or something has failed. The
+        # pool has handed out more than its processes do at the moment, so that they must be told.
+        self._stop.set()
         while not self._begun.empty():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._begun.get(), signal.SIGINT)
@@ -57,9 +61,10 @@ def _shares(workers: int) -> list[set[int]]:
     return [set(cores[i::workers]) or {cores[i % len(cores)]} for i in range(workers)]
 
 
-def _begin(shares: Any, begun: Any, memory: float) -> None:
+def _begin(shares: Any, begun: Any, stop: Any, memory: float) -> None:
     """The first thing that a worker does, before JAX looks at cores and memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _told.append(stop)
     if share := shares.get():
         os.sched_setaffinity(0, share)
     os.environ.setdefault(_MEMORY, f"{memory:.3f}")
@@ -83,6 +88,8 @@ def _interruptible(function: Callable[..., Any], *arguments: Any) -> Any:
 
     signal.signal(signal.SIGINT, hear)
     try:
+        if any(stop.is_set() for stop in _told):
+            raise KeyboardInterrupt
         return function(*arguments)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -27,6 +27,7 @@ from fedloom.experiments import (
 )
 from fedloom.experiments.asking import asked_of, judged_by
 from fedloom.experiments.folder import SWEEP
+from fedloom.experiments.options import SEARCHES
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.sweeping import Sweep, sweep
@@ -44,11 +45,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_common(parser, FORMATS)
     add_columns(parser)
     add_workers(parser)
+    parser.add_argument(
+        "--sampler", choices=SEARCHES, help="how settings are searched for, as `search` of [sweep]"
+    )
+    parser.add_argument(
+        "--trials", type=int, metavar="N", help="how many settings, where it is no grid"
+    )
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    setup, out = chosen(arguments, columns_asked(arguments))
+    how = {"search": arguments.sampler, "trials": arguments.trials}
+    changed = [f"sweep.{name}={json.dumps(v)}" for name, v in how.items() if v is not None]
+    setup, out = chosen(arguments, [*columns_asked(arguments), *changed])
     asked = _asked(setup)
     if setup.compare.redivide:
         # Rows that test in one division have been used in another to choose the settings.
@@ -141,7 +150,7 @@ def _runs(setup: Settings, seeds: int) -> int | None:
     searching.check_keys(setup.over, setup.algorithms, setup.problem)
     counts = [
         setup.sweep.trials
-        if setup.sweep.search == "random"
+        if setup.sweep.search != "grid"
         else len(searching.grid(searching.concerning(setup.over, *method, setup.problem)))
         for method in setup.algorithms.items()
     ]

@@ -8,17 +8,21 @@ seed is out.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import directions
 from fedloom.data.parties import Holders
+from fedloom.errors import ParameterError
 from fedloom.experiments import over_seeds, searching
 from fedloom.experiments.comparing import check_metric
-from fedloom.experiments.searching import Values
+from fedloom.experiments.options import SEARCHES
+from fedloom.experiments.sampling import AT_ONCE, Sampler
+from fedloom.experiments.searching import Setting, Values
 from fedloom.experiments.trials import HeldOut, Scores, Trial, Tried
 from fedloom.experiments.workers import workers
+from fedloom.parameters import check, one_of
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.given import (
@@ -93,9 +97,10 @@ def sweep(
         metric: By which settings are judged, a column of the history; None: that of the first
             metric, over clients or over rows as the problem weighs them.
         validation: The share of each client's training rows that is held out.
-        search: "grid" for every combination, "random" for `trials` draws seeded by `search_seed`.
-        trials: The number of draws of a random search.
-        search_seed: The seed of the draws, and of the choice of the held-out rows.
+        search: "grid" for every combination; "random" for `trials` draws; "optuna" for `trials`
+            proposals of its sampler TPE, four at a time, by what was judged before.
+        trials: The number of settings of each method, where search is no grid.
+        search_seed: The seed of draws and proposals, and of the choice of the held-out rows.
         halving: Stop hopeless settings early: only the better half goes on after a quarter of the
             rounds, and the better half of those after half of them.
         out: A folder in which the outcome of every run is kept, and read instead of run again.
@@ -108,17 +113,32 @@ def sweep(
     check_clients("sweep", clients)
     check_seeds("sweep", seeds)
     check_options("sweep", options, simulate)
+    check("sweep", "search", search, one_of(*SEARCHES))
     searching.check_keys(over, algorithms, problem)
+    if search == "optuna" and halving:
+        raise ParameterError(
+            "sweep: halving needs all settings from the beginning, and search='optuna' proposes "
+            "them one after the other. Leave out one or the other."
+        )
     judged = metric or directions.headline(options.get("metrics"), problem) or "round"
     check_metric(judged, options.get("metrics"), problem)
     known = directions.of_metrics(options.get("metrics"), problem)
     larger = directions.larger_is_better(judged, known)
-    waiting = _trials(algorithms, problem, over, search, trials, search_seed)
     rounds = options.pop("rounds", 100)
     others = None if executor is None else workers(executor, out, False, options)
     judges = HeldOut(clients, validation, search_seed)
     folder = None if out is None else Path(out)
     scores = Scores(judged, judges, tuple(seeds), options, folder, tried, others)
+
+    def proposed(own: Mapping[str, Values], make: Callable[[Setting], Trial]) -> Iterable[Trial]:
+        if search == "optuna":
+            sampler = Sampler(own, search_seed, larger)
+            return _sampled(sampler, make, lambda asked: scores.of(asked, rounds), trials)
+        random = search == "random"
+        drawn = searching.random(own, trials, search_seed) if random else searching.grid(own)
+        return map(make, drawn)
+
+    waiting = _trials(algorithms, problem, over, proposed)
     rows: dict[str, dict[str, Any]] = {}
     for share in _RUNGS if halving else (1,):
         values = scores.of(waiting, max(1, rounds // share))
@@ -136,18 +156,34 @@ def _trials(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
     over: Mapping[str, Values],
-    search: str,
-    count: int,
-    seed: int,
+    proposed: Callable[[Mapping[str, Values], Callable[[Setting], Trial]], Iterable[Trial]],
 ) -> list[Trial]:
+    """What is proposed for each method, without repetitions."""
     found: dict[str, Trial] = {}
     for name, algorithm in algorithms.items():
-        own = searching.concerning(over, name, algorithm, problem)
-        drawn = searching.random(own, count, seed) if search == "random" else searching.grid(own)
-        for setting in drawn:
-            trial = Trial(name, setting, *searching.apply(setting, name, algorithm, problem))
+
+        def make(setting: Setting, name: str = name, algorithm: Algorithm = algorithm) -> Trial:
+            return Trial(name, setting, *searching.apply(setting, name, algorithm, problem))
+
+        for trial in proposed(searching.concerning(over, name, algorithm, problem), make):
             found.setdefault(trial.label, trial)
     return list(found.values())
+
+
+def _sampled(
+    sampler: Sampler,
+    make: Callable[[Setting], Trial],
+    scored: Callable[[list[Trial]], dict[str, list[float]]],
+    count: int,
+) -> list[Trial]:
+    """What a sampler proposes by the scores of what it proposed before."""
+    found: list[Trial] = []
+    while len(found) < count:
+        asked = [make(setting) for setting in sampler.ask(min(AT_ONCE, count - len(found)))]
+        values = scored(list({trial.label: trial for trial in asked}.values()))
+        sampler.tell([statistics.fmean(values[trial.label]) for trial in asked])
+        found += asked
+    return found
 
 
 def _better_half(ranked: list[Trial], name: str) -> list[Trial]:
