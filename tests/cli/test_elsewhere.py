@@ -21,10 +21,11 @@ from fedloom.data.normalising import Normalisation
 from fedloom.data.parties import Parties
 from fedloom.errors import ParameterError, WorkersError
 from fedloom.exchange import wire
-from fedloom.experiments import kept_rows
+from fedloom.experiments import kept_rows, settings
 from fedloom.experiments.claims import claimed
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.orders import obey
+from fedloom.experiments.running import run_folder
 
 METHODS = {"a": fl.algorithms.FedAvg(lr=0.1), "b": fl.algorithms.FedAvg(lr=0.2)}
 PROBLEM = fl.problems.Multinomial(l2=1e-3)
@@ -147,6 +148,20 @@ def test_a_run_that_was_killed_goes_on_from_its_checkpoint(clients, plain, tmp_p
     same(again(clients, tmp_path, recorder), plain)
     assert recorder.submitted == ["b/seed-1"]
     assert "from round 0" not in (place / "log.txt").read_text().splitlines()[-2]
+
+
+def test_a_failure_elsewhere_is_told_in_short_and_removes_nothing(clients, file, tmp_path):
+    trace = "Job failed:\nTraceback ...\n  raise\nfedloom.errors.DataError: no such file.\nSee logs"
+
+    def fail(folder, wait):
+        raise RuntimeError(trace)
+
+    with pytest.raises(WorkersError, match=r"4 of 4 .* a, seed 0: DataError: no such file; .* and"):
+        again(clients, tmp_path / "a", Recorder(fail))
+    out = tmp_path / "o"
+    with pytest.raises(WorkersError), run_folder(settings.read(file), out, resume=False):
+        raise WorkersError("1 of 100 runs did not end")
+    assert (out / "settings.json").exists()
 
 
 def test_a_run_of_another_worker_is_left_to_it_and_waited_for(clients, plain, tmp_path):

@@ -7,6 +7,7 @@ to it, and waited for when nothing else is to do: so several commands may share 
 """
 
 import contextlib
+import re
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -21,6 +22,7 @@ from fedloom.measuring.result import Result
 
 _LOOK_AGAIN = 0.1  # seconds between two looks at futures
 _SHOWN = 3  # failures in a message
+_ERROR = re.compile(r"^(?:\w+\.)*(\w+Error: .*)$", re.MULTILINE)  # the last line of a trace
 
 
 class Task(NamedTuple):
@@ -148,4 +150,7 @@ def _check(failed: dict[str, Exception], count: int) -> None:
 
 
 def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().rstrip('.')}"
+    """The error itself; an executor may have put the trace of another host around it."""
+    text = str(error).strip()
+    within = _ERROR.findall(text) if "\n" in text else []
+    return (within[-1] if within else f"{type(error).__name__}: {text}").rstrip(".")
