@@ -65,6 +65,10 @@ class HostsError(FedloomError, RuntimeError):
     """Several processes cannot compute a run together, or one of them has failed."""
 
 
+class WorkersError(FedloomError, RuntimeError):
+    """Runs that were handed to other processes or hosts did not end."""
+
+
 class DivergedError(FedloomError, ArithmeticError):
     """The iterates are no longer finite numbers; `result` holds the last good state."""
 

@@ -10,7 +10,8 @@ from fedloom.checksums import read_json, write_json
 from fedloom.cli.main import main
 from fedloom.errors import ParameterError
 from fedloom.experiments import best_settings, searching, settings
-from fedloom.experiments.sweeping import Sweep, Trial
+from fedloom.experiments.sweeping import Sweep
+from fedloom.experiments.trials import Trial
 from fedloom.reports.reading import read
 from fedloom.reports.sections import sections
 
@@ -238,3 +239,57 @@ def test_a_wrong_search_gets_a_clear_error(over, complaint):
     clients = fl.data.partition(fl.data.load("iris"), "iid", clients=3)
     with pytest.raises(ParameterError, match=complaint):
         fl.sweep({"f": fl.algorithms.FedAvg(lr=1.0)}, fl.problems.Multinomial(), clients, over=over)
+
+
+def test_optuna_proposes_by_what_was_judged_and_the_same_again(tmp_path):
+    clients = fl.data.partition(fl.data.load("iris"), "iid", clients=3, test_fraction=0.2)
+    ran = []
+
+    def searched():
+        ran.clear()
+        return fl.sweep(
+            {"fedavg": fl.algorithms.FedAvg(lr=0.1)},
+            fl.problems.Multinomial(),
+            clients,
+            over={"lr": {"from": 1e-4, "to": 1.0}, "server_lr": [0.5, 1.0]},
+            search="optuna",
+            trials=14,
+            metric="loss",
+            rounds=4,
+            batch_size=8,
+            out=tmp_path,
+            tried=lambda label, seed, value: ran.append(label),
+        )
+
+    first = searched()
+    assert len(first.rows) == len(ran) == 14
+    assert all(1e-4 <= row["lr"] <= 1 and row["server_lr"] in (0.5, 1.0) for row in first.rows)
+    assert first.best["fedavg"].setting["lr"] == min(first.rows, key=lambda r: r["loss"])["lr"]
+    known = read_json(tmp_path / "trials.json")
+    some = dict(list(known.items())[:12])
+    write_json(tmp_path / "trials.json", some)
+    assert searched().rows == first.rows and len(ran) == 2  # killed, and gone on with
+    write_json(tmp_path / "trials.json", {key: -value for key, value in some.items()})
+    other = searched()
+    assert [r["lr"] for r in other.rows[:12]] == [r["lr"] for r in first.rows[:12]]
+    assert [r["lr"] for r in other.rows[12:]] != [r["lr"] for r in first.rows[12:]]
+
+
+def test_a_search_that_cannot_be_is_refused(file, tmp_path, capsys, monkeypatch):
+    command = ["sweep", str(file), "--out", str(tmp_path / "o"), "--sampler", "optuna"]
+    assert main([*command, "--trials", "0"]) == 2
+    assert "trials" in capsys.readouterr().err
+    assert main([*command, "--set", "sweep.halving=true"]) == 2
+    assert "halving needs all settings from the beginning" in capsys.readouterr().err
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(command) == 2
+    assert "Install fedloom[optuna]" in capsys.readouterr().err
+    clients = fl.data.from_arrays([([[1.0]], [0]), ([[2.0]], [1])])
+    with pytest.raises(ParameterError, match="search must be one of"):
+        fl.sweep(
+            {"a": fl.algorithms.FedAvg(lr=0.1)},
+            fl.problems.Logistic(),
+            clients,
+            over={"lr": [1]},
+            search="tpe",
+        )

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from fedloom.cli.elsewhere import add_workers, goes_on, workers
 from fedloom.cli.live import LiveTable
 from fedloom.cli.methods_table import FORMATS, add_columns, columns_asked, over_seeds_text, show
 from fedloom.cli.prepared import show_preparation
@@ -12,6 +13,7 @@ from fedloom.experiments.asking import asked_of
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import Tracking, tracking
+from fedloom.experiments.workers import Workers
 from fedloom.pictures.curves import curves
 from fedloom.reports import fairness, heat
 
@@ -21,15 +23,20 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_source(parser)
     add_common(parser, FORMATS)
     add_columns(parser)
+    add_workers(parser)
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
     setup, out = chosen(arguments, columns_asked(arguments))
-    return run(setup, out, arguments.format, resume=arguments.resume is not None)
+    resume = goes_on(arguments, setup, out)
+    with workers(arguments, setup, out, asked_of(setup).metrics[0]) as others:
+        return run(setup, out, arguments.format, resume=resume, others=others)
 
 
-def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int:
+def run(
+    setup: Settings, out: Path, format: str, *, resume: bool = False, others: Workers | None = None
+) -> int:
     """Compare what the settings name; leaves the results and pictures in a folder."""
     asked = asked_of(setup)
     options = setup.options()
@@ -45,6 +52,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
         running.run_folder(setup, out, resume=resume) as folder,
         LiveTable(metric, setup.run.rounds) as table,
     ):
+        how = {"executor": others} if others else {"watch": table.watch, "tracked": tracked}
         comparison = comparing.compare(
             setup.algorithms,
             setup.problem,
@@ -53,8 +61,7 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
             metric=metric,
             out=out,
             notes=folder.notes,
-            watch=table.watch,
-            tracked=tracked,
+            **how,
             **options,
         )
     if comparison.interrupted:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fedloom.checksums import write_json
+from fedloom.cli.elsewhere import add_workers, goes_on, workers
 from fedloom.cli.live import LiveTable
 from fedloom.cli.methods_table import FORMATS, add_columns, columns_asked, over_seeds_text, show
 from fedloom.cli.output import show_json, show_table
@@ -26,9 +27,11 @@ from fedloom.experiments import (
 )
 from fedloom.experiments.asking import asked_of, judged_by
 from fedloom.experiments.folder import SWEEP
+from fedloom.experiments.options import SEARCHES
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.sweeping import Sweep, sweep
+from fedloom.experiments.workers import Workers
 from fedloom.files import write_text
 from fedloom.measuring.result import Result
 from fedloom.pictures import parameters
@@ -41,11 +44,20 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_source(parser)
     add_common(parser, FORMATS)
     add_columns(parser)
+    add_workers(parser)
+    parser.add_argument(
+        "--sampler", choices=SEARCHES, help="how settings are searched for, as `search` of [sweep]"
+    )
+    parser.add_argument(
+        "--trials", type=int, metavar="N", help="how many settings, where it is no grid"
+    )
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
-    setup, out = chosen(arguments, columns_asked(arguments))
+    how = {"search": arguments.sampler, "trials": arguments.trials}
+    changed = [f"sweep.{name}={json.dumps(v)}" for name, v in how.items() if v is not None]
+    setup, out = chosen(arguments, [*columns_asked(arguments), *changed])
     asked = _asked(setup)
     if setup.compare.redivide:
         # Rows that test in one division have been used in another to choose the settings.
@@ -56,14 +68,18 @@ def _handle(arguments: argparse.Namespace) -> int:
     seeds = range(setup.run.seed, setup.run.seed + setup.compare.seeds)
     clients, options = setup.clients(), setup.options()
     del options["seed"]
-    with running.run_folder(setup, out, resume=arguments.resume is not None):
+    resume = goes_on(arguments, setup, out)
+    with (
+        running.run_folder(setup, out, resume=resume),
+        workers(arguments, setup, out, judged_by(setup)) as others,
+    ):
         try:
-            found = _search(setup, clients, seeds, out, options)
+            found = _search(setup, clients, seeds, out, options, others)
+            left = _keep(setup, found, out)
+            results = _compare(found, asked, clients, seeds, out, options, others)
         except KeyboardInterrupt:
             print(f"kept in {out}; go on with `fedloom sweep --resume {out}`", file=sys.stderr)
             return 130
-        left = _keep(setup, found, out)
-        results = _compare(found, asked, clients, seeds, out, options)
     rows = [
         {"method": name, **found.best[name].setting, **row}
         for name, row in zip(found.best, rows_of_methods.table(results, asked), strict=True)
@@ -94,7 +110,12 @@ def _asked(setup: Settings) -> Asked:
 
 
 def _search(
-    setup: Settings, clients: Holders, seeds: range, out: Path, options: dict[str, Any]
+    setup: Settings,
+    clients: Holders,
+    seeds: range,
+    out: Path,
+    options: Options,
+    others: Workers | None,
 ) -> Sweep:
     """Run the trials behind a progress bar."""
     chosen = {name: getattr(setup.sweep, name) for name in building.describe(setup.sweep)}
@@ -116,6 +137,7 @@ def _search(
             seeds=seeds,
             out=out,
             tried=tried,
+            executor=others,
             **chosen | {"metric": judged_by(setup)},
             **options,
         )
@@ -128,7 +150,7 @@ def _runs(setup: Settings, seeds: int) -> int | None:
     searching.check_keys(setup.over, setup.algorithms, setup.problem)
     counts = [
         setup.sweep.trials
-        if setup.sweep.search == "random"
+        if setup.sweep.search != "grid"
         else len(searching.grid(searching.concerning(setup.over, *method, setup.problem)))
         for method in setup.algorithms.items()
     ]
@@ -136,11 +158,18 @@ def _runs(setup: Settings, seeds: int) -> int | None:
 
 
 def _compare(
-    found: Sweep, asked: Asked, clients: Holders, seeds: range, out: Path, options: Options
+    found: Sweep,
+    asked: Asked,
+    clients: Holders,
+    seeds: range,
+    out: Path,
+    options: Options,
+    others: Workers | None,
 ) -> dict[str, list[Result]]:
     """Train the best setting of each method on all training rows."""
     results: dict[str, list[Result]] = {}
     with LiveTable(asked.metrics[0], options["rounds"]) as table:
+        how: Options = {"executor": others} if others else {"watch": table.watch}
         for name, trial in found.best.items():
             compared = comparing.compare(
                 {name: trial.algorithm},
@@ -149,9 +178,11 @@ def _compare(
                 seeds=seeds,
                 metric=asked.metrics[0],
                 out=out / "best",
-                watch=table.watch,
+                **how,
                 **options,
             )
+            if compared.stopped:
+                raise KeyboardInterrupt
             results |= compared.results
     return results
 

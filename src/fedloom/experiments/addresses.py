@@ -10,11 +10,12 @@ import importlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from fedloom.errors import SettingsError
 from fedloom.experiments.locations import Location
 from fedloom.hints import closest
 
@@ -151,6 +152,16 @@ def digests(tables: dict[str, Any]) -> dict[str, str | None]:
 def digest_of(file: Path) -> str | None:
     """The SHA-256 of a file; None where there is none."""
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+
+
+def check_unchanged(files: Mapping[str, str | None], run: object) -> None:
+    """Raise SettingsError where a file of one's own is not what it was when a run began."""
+    for code, digest in files.items():
+        if digest_of(Path(code)) not in (digest, None):
+            raise SettingsError(
+                f"{code} is not what it was when the run in {run} began, so the run cannot go "
+                f"on as it would have. Undo the change, or run it anew with another --out."
+            )
 
 
 def module_of(at: Address, place: Location) -> ModuleType:

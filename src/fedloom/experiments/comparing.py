@@ -12,9 +12,11 @@ from fedloom.errors import DivergedError, FedloomError, ParameterError
 from fedloom.experiments import rows_of_methods
 from fedloom.experiments.divisions import REDIVIDED, Divisions
 from fedloom.experiments.folder import RunFolder
+from fedloom.experiments.orders import forget_rows, keep_rows, order
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.running import with_optimum
 from fedloom.experiments.tracking import Tracking
+from fedloom.experiments.workers import Task, Workers, workers
 from fedloom.hints import closest
 from fedloom.measuring.result import Result
 from fedloom.metrics.catalogue import CATALOGUE
@@ -31,17 +33,27 @@ _ALWAYS = ("round", "seconds", "bytes_up", "bytes_down", "epsilon")
 Watch = Callable[[str, int], Progress | bool | None]
 
 
+def _unwatched(name: str, seed: int) -> None:
+    return None
+
+
+def _untracked(name: str, seed: int) -> Tracking:
+    return nullcontext()
+
+
 class Comparison(NamedTuple):
     """What came of each method, for each seed."""
 
     results: dict[str, list[Result]]  # by the method's name, one for each seed
     metric: str  # what is compared
     redivided: bool = False  # whether every seed has its own division into training and test rows
+    stopped: bool = False  # whether Ctrl-C kept runs from beginning, where workers do them
 
     @property
     def interrupted(self) -> bool:
         """Whether it was stopped before its end."""
-        return any(run.status == "interrupted" for runs in self.results.values() for run in runs)
+        runs = [run for runs in self.results.values() for run in runs]
+        return self.stopped or any(run.status == "interrupted" for run in runs)
 
     def table(
         self,
@@ -94,8 +106,9 @@ def compare(
     metric: str | None = None,
     out: str | Path | None = None,
     notes: Mapping[str, Any] | None = None,
-    watch: Watch = lambda name, seed: None,
-    tracked: Callable[[str, int], Tracking] = lambda name, seed: nullcontext(),
+    watch: Watch = _unwatched,
+    tracked: Callable[[str, int], Tracking] = _untracked,
+    executor: Any = None,
     **options: Any,
 ) -> Comparison:
     """Run several methods on one problem.
@@ -116,6 +129,10 @@ def compare(
             takes as `progress`.
         tracked: Called before each run with the method's name and the seed; returns a context in
             which the run goes on, and which is given each row of its history.
+        executor: Who does the runs, in other processes or on other hosts: anything with
+            `submit(function, *args)`, such as `concurrent.futures.ProcessPoolExecutor`,
+            `dask.distributed.Client` or `submitit.AutoExecutor`. It needs `out`, a folder that all
+            workers share. Methods and problems must be such as a settings file can name.
         options: As for `simulate`. Metrics of a known optimum are taken against `fl.reference`.
 
     A method that diverges is kept with what it reached. Ctrl-C returns what was done.
@@ -127,6 +144,37 @@ def compare(
     check_options("compare", options, simulate)
     options = {"rounds": 100} | options
 
+    metrics = options.get("metrics")
+    chosen = metric or directions.headline(metrics, problem) or "round"
+    check_metric(chosen, metrics, problem)
+    comparison = Comparison({name: [] for name in algorithms}, chosen, divisions.redivided)
+    kept = {**(notes or {}), COMPARED: chosen, REDIVIDED: divisions.redivided}
+    if executor is not None:
+        if watch is not _unwatched or tracked is not _untracked:
+            raise ParameterError(
+                "compare: watch and tracked follow runs in this process, and executor has them "
+                "done elsewhere. Leave out one or the other."
+            )
+        others = workers(executor, out, divisions.redivided, options)
+        tasks = {
+            (name, seed): Task(
+                f"{name}, seed {seed}",
+                order(
+                    *(others.source, name, algorithms[name], problem),
+                    run={"seed": seed, "rounds": options["rounds"]},
+                    notes=kept,
+                    tracked=Path(out or ""),
+                ),
+                place(Path(out or ""), name, seed),
+            )
+            for name, seed in _order(algorithms, seeds, divisions.redivided)
+        }
+        keep_rows(others.source, seeds, divisions.of)
+        comparison = _elsewhere(others, comparison, tasks)
+        if not comparison.stopped:
+            forget_rows(others.source)
+        return comparison
+
     # Methods with one dual for all and with separate ones solve other saddle problems.
     @functools.cache
     def known(dual: str, division: int | None) -> dict[str, Any]:
@@ -135,11 +183,6 @@ def compare(
 
     for dual in {algorithm.dual for algorithm in algorithms.values()}:
         known(dual, divisions.key(seeds[0]))
-    metrics = options.get("metrics")
-    chosen = metric or directions.headline(metrics, problem) or "round"
-    check_metric(chosen, metrics, problem)
-    comparison = Comparison({name: [] for name in algorithms}, chosen, divisions.redivided)
-    kept = {**(notes or {}), COMPARED: chosen, REDIVIDED: divisions.redivided}
     for name, seed in _order(algorithms, seeds, divisions.redivided):
         algorithm = algorithms[name]
         try:
@@ -163,6 +206,22 @@ def compare(
         if comparison.interrupted:
             return comparison
     return comparison
+
+
+def _elsewhere(
+    others: Workers, comparison: Comparison, tasks: Mapping[tuple[str, int], Task]
+) -> Comparison:
+    """Have the runs done by workers; Ctrl-C returns what is done."""
+    results: dict[tuple[str, int], Result] = {}
+    places, stopped = list(tasks), False
+    try:
+        others.run(tasks.values(), lambda i, result: results.update({places[i]: result}))
+    except KeyboardInterrupt:
+        stopped = True
+    for name, seed in tasks:
+        if (name, seed) in results:
+            comparison.results[name].append(results[name, seed])
+    return comparison._replace(stopped=stopped)
 
 
 def _order(

@@ -93,7 +93,8 @@ class RunFolder(NamedTuple):
         """Run from the beginning, or from where an earlier run in this folder stopped."""
         before = self._read_for_all()
         if before is not None:
-            self._check_same(before, algorithm, problem, clients, options)
+            now = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
+            self._check_same(before, now, options)
             if before.status == "done" and before.final["round"] >= options["rounds"]:
                 if self._checkpoint.exists() and hosts.leads():  # killed while writing the result
                     self.finish(before)
@@ -116,6 +117,15 @@ class RunFolder(NamedTuple):
         hosts.by_leader(lambda: self.finish(result))
         return result
 
+    def ended(self, algorithm: Algorithm, problem: Problem, **options: Any) -> Result | None:
+        """The result of a run that has nothing left to do, be it that it diverged; else None."""
+        before = self.read()
+        if before is None or self._checkpoint.exists():
+            return None
+        self._check_same(before, {"algorithm": repr(algorithm), "problem": repr(problem)}, options)
+        done = before.status == "done" and before.final["round"] >= options["rounds"]
+        return before if done or before.status == "diverged" else None
+
     def keep(self, result: Result) -> None:
         """Replace the checkpoint."""
         about = result.about | {name: self.notes[name] for name in _NOTED if name in self.notes}
@@ -133,16 +143,8 @@ class RunFolder(NamedTuple):
         self._checkpoint.unlink()
         self.log(f"{result.status} at round {int(result.state.round)}")
 
-    def _check_same(
-        self,
-        before: Result,
-        algorithm: Algorithm,
-        problem: Problem,
-        clients: Holders,
-        options: dict[str, Any],
-    ) -> None:
-        now = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
-        now |= {name: options[name] for name in _SAME if name in options}
+    def _check_same(self, before: Result, facts: dict[str, Any], options: dict[str, Any]) -> None:
+        now = facts | {name: options[name] for name in _SAME if name in options}
         now |= {name: self.notes[name] for name in _NOTED if name in self.notes}
         for name, value in now.items():
             if before.about.get(name, value) != value:

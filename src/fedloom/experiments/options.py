@@ -17,6 +17,7 @@ from fedloom.parameters import (
 )
 from fedloom.pictures.labels import AXES
 
+SEARCHES = ("grid", "random", "optuna")
 _batch_rule = Rule(
     lambda v: v == "full" or at_least(1).holds(v), 'a whole number >= 1, or "full"', 32
 )
@@ -109,8 +110,10 @@ class SweepSettings:
     validation: float = param(
         between(0, 1), "share of the training rows held out for judging", default=0.2
     )
-    search: str = param(one_of("grid", "random"), "all combinations, or draws", default="grid")
-    trials: int = param(at_least(1), "number of draws of a random search", default=20)
+    search: str = param(
+        one_of(*SEARCHES), "all combinations, draws, or what Optuna proposes", default="grid"
+    )
+    trials: int = param(at_least(1), "number of settings, where search is no grid", default=20)
     search_seed: int = param(at_least(0), "seed of draws and held-out rows", default=0)
     halving: bool = param(flag, "whether hopeless settings are stopped early", default=False)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedloom.checksums import read_json
 from fedloom.data.parties import Holders
-from fedloom.errors import DivergedError, FedloomError, SettingsError
+from fedloom.errors import DivergedError, FedloomError, SettingsError, WorkersError
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
@@ -56,7 +56,7 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
     hosts.by_leader(begin)
     try:
         yield folder
-    except DivergedError:
+    except (DivergedError, WorkersError):  # the settings are right, and some runs may have ended
         raise
     except FedloomError:
         if not resume and hosts.leads():

@@ -35,7 +35,7 @@ def random(over: Mapping[str, Values], trials: int, seed: int) -> list[Setting]:
 
     def draw(field: str, values: Values) -> Any:
         if isinstance(values, Mapping):
-            low, high = _ends(field, values)
+            low, high = ends(field, values)
             return float(np.exp(rng.uniform(np.log(low), np.log(high))))
         return values[int(rng.integers(len(values)))]
 
@@ -133,7 +133,7 @@ def _changed(made: Any, changes: dict[str, Any]) -> Any:
 
 def _listed(field: str, values: Values) -> list[Any]:
     if isinstance(values, Mapping):
-        return log_range(*_ends(field, values), values.get("count", 5))
+        return log_range(*ends(field, values), values.get("count", 5))
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise ParameterError(
             f"over: {field} must be a list of values, or a range such as "
@@ -142,7 +142,8 @@ def _listed(field: str, values: Values) -> list[Any]:
     return list(values)
 
 
-def _ends(field: str, values: Mapping[str, Any]) -> tuple[float, float]:
+def ends(field: str, values: Mapping[str, Any]) -> tuple[float, float]:
+    """Where a range begins and ends."""
     if not {"from", "to"} <= set(values) <= {"from", "to", "count"}:
         raise ParameterError(
             f"over: the range of {field} must have from and to, and may have count; got "

@@ -30,7 +30,12 @@ from fedloom.checksums import read_json
 from fedloom.data.parties import Holders
 from fedloom.errors import MissingDataError, ProtocolError, SettingsError
 from fedloom.experiments import building, registries
-from fedloom.experiments.addresses import digest_of, digests, name_files_absolutely, short_name
+from fedloom.experiments.addresses import (
+    check_unchanged,
+    digests,
+    name_files_absolutely,
+    short_name,
+)
 from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.options import (
     CompareSettings,
@@ -166,12 +171,7 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
         tables = read_json(file)
     except MissingDataError:
         raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
-    for code, digest in tables.pop(CODE, {}).items():
-        if digest_of(Path(code)) not in (digest, None):
-            raise SettingsError(
-                f"{code} is not what it was when the run in {folder} began, so the run cannot go "
-                f"on as it would have. Undo the change, or run it anew with another --out."
-            )
+    check_unchanged(tables.pop(CODE, {}), folder)
     for override in overrides or []:
         apply_override(tables, override)
     return _parse_own(tables, file, text_of(Path(folder) / "settings.toml"), overrides)

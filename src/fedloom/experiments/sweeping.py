@@ -6,21 +6,23 @@ rows, at the last evaluation and averaged over the seeds, is best. A setting tha
 seed is out.
 """
 
-import json
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom import directions
-from fedloom.checksums import read_json, write_json
 from fedloom.data.parties import Holders
-from fedloom.data.validation import hold_out
+from fedloom.errors import ParameterError
 from fedloom.experiments import over_seeds, searching
 from fedloom.experiments.comparing import check_metric
+from fedloom.experiments.options import SEARCHES
+from fedloom.experiments.sampling import AT_ONCE, Sampler
 from fedloom.experiments.searching import Setting, Values
-from fedloom.measuring.result import Result
+from fedloom.experiments.trials import HeldOut, Scores, Trial, Tried
+from fedloom.experiments.workers import workers
+from fedloom.parameters import check, one_of
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.given import (
@@ -31,24 +33,9 @@ from fedloom.rounds.given import (
     check_seeds,
     named,
 )
-from fedloom.simulator.many_runs import PlannedRun, simulate_many
 from fedloom.simulator.run import simulate
 
 _RUNGS = (4, 2, 1)  # successive halving looks after a quarter and after half of the rounds
-
-
-class Trial(NamedTuple):
-    """A setting of a method."""
-
-    method: str  # its name
-    setting: Setting  # the values of the fields that are searched
-    algorithm: Algorithm  # the method with these values
-    problem: Problem  # the problem with these values
-
-    @property
-    def label(self) -> str:
-        """The method and its setting, as a text."""
-        return self.method + " " + json.dumps(self.setting, sort_keys=True)
 
 
 class Sweep(NamedTuple):
@@ -94,7 +81,8 @@ def sweep(
     search_seed: int = 0,
     halving: bool = False,
     out: str | Path | None = None,
-    tried: Callable[[str, int, float], None] = lambda label, seed, value: None,
+    tried: Tried = lambda label, seed, value: None,
+    executor: Any = None,
     **options: Any,
 ) -> Sweep:
     """Try settings of methods, and choose the best of each.
@@ -109,13 +97,15 @@ def sweep(
         metric: By which settings are judged, a column of the history; None: that of the first
             metric, over clients or over rows as the problem weighs them.
         validation: The share of each client's training rows that is held out.
-        search: "grid" for every combination, "random" for `trials` draws seeded by `search_seed`.
-        trials: The number of draws of a random search.
-        search_seed: The seed of the draws, and of the choice of the held-out rows.
+        search: "grid" for every combination; "random" for `trials` draws; "optuna" for `trials`
+            proposals of its sampler TPE, four at a time, by what was judged before.
+        trials: The number of settings of each method, where search is no grid.
+        search_seed: The seed of draws and proposals, and of the choice of the held-out rows.
         halving: Stop hopeless settings early: only the better half goes on after a quarter of the
             rounds, and the better half of those after half of them.
         out: A folder in which the outcome of every run is kept, and read instead of run again.
         tried: Called after each run, with the setting, the seed and the metric.
+        executor: Who does the runs, in other processes or on other hosts, as for `fl.compare`.
         options: As for `simulate`.
     """
     check_methods("sweep", algorithms)
@@ -123,17 +113,32 @@ def sweep(
     check_clients("sweep", clients)
     check_seeds("sweep", seeds)
     check_options("sweep", options, simulate)
+    check("sweep", "search", search, one_of(*SEARCHES))
     searching.check_keys(over, algorithms, problem)
-    held_out = hold_out(clients, validation, search_seed)
+    if search == "optuna" and halving:
+        raise ParameterError(
+            "sweep: halving needs all settings from the beginning, and search='optuna' proposes "
+            "them one after the other. Leave out one or the other."
+        )
     judged = metric or directions.headline(options.get("metrics"), problem) or "round"
     check_metric(judged, options.get("metrics"), problem)
     known = directions.of_metrics(options.get("metrics"), problem)
     larger = directions.larger_is_better(judged, known)
-    waiting = _trials(algorithms, problem, over, search, trials, search_seed)
-    scores = _Scores(
-        judged, held_out, tuple(seeds), options, None if out is None else Path(out), tried
-    )
     rounds = options.pop("rounds", 100)
+    others = None if executor is None else workers(executor, out, False, options)
+    judges = HeldOut(clients, validation, search_seed)
+    folder = None if out is None else Path(out)
+    scores = Scores(judged, judges, tuple(seeds), options, folder, tried, others)
+
+    def proposed(own: Mapping[str, Values], make: Callable[[Setting], Trial]) -> Iterable[Trial]:
+        if search == "optuna":
+            sampler = Sampler(own, search_seed, larger)
+            return _sampled(sampler, make, lambda asked: scores.of(asked, rounds), trials)
+        random = search == "random"
+        drawn = searching.random(own, trials, search_seed) if random else searching.grid(own)
+        return map(make, drawn)
+
+    waiting = _trials(algorithms, problem, over, proposed)
     rows: dict[str, dict[str, Any]] = {}
     for share in _RUNGS if halving else (1,):
         values = scores.of(waiting, max(1, rounds // share))
@@ -142,91 +147,43 @@ def sweep(
         ranked = sorted(waiting, key=lambda trial: _rank(values[trial.label], larger))
         if share > 1:
             waiting = [t for name in algorithms for t in _better_half(ranked, name)]
+    scores.forget_runs()
     best = {name: next(t for t in ranked if t.method == name) for name in algorithms}
     return Sweep(list(rows.values()), best, judged, larger)
-
-
-class _Scores:
-    """The metric of settings after some rounds; what was computed once is not computed again."""
-
-    def __init__(
-        self,
-        metric: str,
-        clients: Holders,
-        seeds: tuple[int, ...],
-        options: dict[str, Any],
-        out: Path | None,
-        tried: Callable[[str, int, float], None],
-    ):
-        self.metric, self.clients, self.seeds, self.options = metric, clients, seeds, options
-        self.tried = tried
-        self.file = out and out / "trials.json"
-        self.known: dict[str, float | None] = {}  # None: it diverged
-        if self.file and self.file.exists():
-            self.known = read_json(self.file)
-        self.results: dict[str, Result] = {}
-
-    def of(self, trials: list[Trial], rounds: int) -> dict[str, list[float]]:
-        """For each setting, the metric for each seed."""
-        missing = [
-            (trial, seed)
-            for trial in trials
-            for seed in self.seeds
-            if self._key(trial, seed, rounds) not in self.known
-        ]
-        jobs = [
-            PlannedRun(t.algorithm, t.problem, seed, self.results.get(f"{t.label} {seed}"))
-            for t, seed in missing
-        ]
-
-        def finished(i: int, result: Result) -> None:
-            trial, seed = missing[i]
-            value = result.final[self.metric] if result.status == "done" else None
-            self.results[f"{trial.label} {seed}"] = result
-            self.known[self._key(trial, seed, rounds)] = value
-            self._keep()
-            self.tried(trial.label, seed, _or_nan(value))
-
-        every = max(1, rounds // 4)  # only the last evaluation counts
-        simulate_many(
-            jobs,
-            self.clients,
-            finished=finished,
-            **self.options | {"rounds": rounds, "eval_every": every},
-        )
-        return {
-            t.label: [_or_nan(self.known[self._key(t, s, rounds)]) for s in self.seeds]
-            for t in trials
-        }
-
-    def _key(self, trial: Trial, seed: int, rounds: int) -> str:
-        return f"{trial.label} seed {seed} rounds {rounds}"
-
-    def _keep(self) -> None:
-        if self.file:
-            write_json(self.file, self.known, shared=True)
 
 
 def _trials(
     algorithms: Mapping[str, Algorithm],
     problem: Problem,
     over: Mapping[str, Values],
-    search: str,
-    count: int,
-    seed: int,
+    proposed: Callable[[Mapping[str, Values], Callable[[Setting], Trial]], Iterable[Trial]],
 ) -> list[Trial]:
+    """What is proposed for each method, without repetitions."""
     found: dict[str, Trial] = {}
     for name, algorithm in algorithms.items():
-        own = searching.concerning(over, name, algorithm, problem)
-        drawn = searching.random(own, count, seed) if search == "random" else searching.grid(own)
-        for setting in drawn:
-            trial = Trial(name, setting, *searching.apply(setting, name, algorithm, problem))
+
+        def make(setting: Setting, name: str = name, algorithm: Algorithm = algorithm) -> Trial:
+            return Trial(name, setting, *searching.apply(setting, name, algorithm, problem))
+
+        for trial in proposed(searching.concerning(over, name, algorithm, problem), make):
             found.setdefault(trial.label, trial)
     return list(found.values())
 
 
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
+def _sampled(
+    sampler: Sampler,
+    make: Callable[[Setting], Trial],
+    scored: Callable[[list[Trial]], dict[str, list[float]]],
+    count: int,
+) -> list[Trial]:
+    """What a sampler proposes by the scores of what it proposed before."""
+    found: list[Trial] = []
+    while len(found) < count:
+        asked = [make(setting) for setting in sampler.ask(min(AT_ONCE, count - len(found)))]
+        values = scored(list({trial.label: trial for trial in asked}.values()))
+        sampler.tell([statistics.fmean(values[trial.label]) for trial in asked])
+        found += asked
+    return found
 
 
 def _better_half(ranked: list[Trial], name: str) -> list[Trial]:

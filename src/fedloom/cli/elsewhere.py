@@ -1,0 +1,77 @@
+"""Who does the runs of a comparison or a sweep: this process, several of them, or a cluster."""
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from fedloom.checksums import read_json
+from fedloom.cli.local_pool import LocalPool
+from fedloom.cli.slurm import Slurm
+from fedloom.errors import SettingsError
+from fedloom.experiments.orders import from_settings
+from fedloom.experiments.settings import Settings
+from fedloom.experiments.workers import Task, Told, Workers
+from fedloom.measuring.result import Result
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """The options that say so."""
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="do the runs in N processes of this machine, each with its share of the cores",
+    )
+    one.add_argument(
+        "--slurm",
+        metavar="KEY=VALUE,...",
+        help="submit the runs to Slurm, with options of sbatch such as "
+        "partition=gpu,gpus=1,time=120 (minutes)",
+    )
+
+
+@contextlib.contextmanager
+def workers(
+    arguments: argparse.Namespace, setup: Settings, out: Path, metric: str
+) -> Iterator[Workers | None]:
+    """Those that the command line asks for; None: this process."""
+    count, words = arguments.workers, arguments.slurm
+    if count is None and words is None:
+        yield None
+        return
+    if count is not None and count < 1:
+        raise SettingsError(f"--workers must be a whole number >= 1; got {count}. Try --workers 2.")
+    with LocalPool(count) if words is None else Slurm(out / "slurm", words) as executor:
+        yield Workers(executor, from_settings(setup), _lines(metric))
+
+
+def goes_on(arguments: argparse.Namespace, setup: Settings, out: Path) -> bool:
+    """Whether the folder holds a part of the same work: --resume, or the same command again."""
+    if arguments.resume is not None:
+        return True
+    asked = arguments.workers is not None or arguments.slurm is not None
+    if not asked or not (out / "settings.json").exists():
+        return False
+    if read_json(out / "settings.json") != json.loads(json.dumps(setup.resolved())):
+        raise SettingsError(
+            f"{out} holds runs with other settings. Choose another --out, or go on with those: "
+            f"--resume {out}."
+        )
+    return True
+
+
+def _lines(metric: str) -> Told:
+    """A line of text for each run that has ended."""
+
+    def say(task: Task, result: Result, count: str) -> None:
+        value = result.final.get(metric)
+        shown = "" if value is None else f", {metric} {value:.4g}"
+        status = "" if result.status == "done" else f" ({result.status})"
+        line = f"{count}: {task.name}: round {result.final['round']}{shown}{status}"
+        print(line, file=sys.stderr, flush=True)
+
+    return say
