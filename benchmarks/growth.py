@@ -24,7 +24,7 @@ from fedloom.parameters import parameters_of
 from fedloom.rows import Rows
 
 COHORT, ROWS, FEATURES = 100, 4, 10
-SECONDS = 1.0  # of rounds that are timed
+SECONDS = 0.5  # of rounds that are timed
 FIRST, MOST = 10, 2000  # rounds that tell how many these are, and the most of them
 TINY = fl.models.MLP((2,))
 

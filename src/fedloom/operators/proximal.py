@@ -96,18 +96,19 @@ def project_simplex(v: Array, total: Scalar = 1.0) -> Array:
     """
     total = jnp.asarray(total, v.dtype)
     below = v - jax.lax.stop_gradient(v.max())  # near 0 where u > 0, so that no digits are lost
-    threshold = _simplex_threshold(*jax.lax.stop_gradient((below, total)))
+    threshold, count = _simplex_threshold(*jax.lax.stop_gradient((below, total)))
     # One step more has the derivatives of the threshold, which the loop has not.
-    above = jnp.maximum(below - threshold, 0)
-    step = (above.sum() - total) / (below > threshold).sum()
+    step = (jnp.maximum(below - threshold, 0).sum() - total) / count
     return jnp.maximum(below - (threshold + step), 0)
 
 
-def _simplex_threshold(below: Array, total: Array) -> Array:
-    """The t at which the parts of `below`, whose largest entry is 0, above t sum to `total`.
+def _simplex_threshold(below: Array, total: Array) -> tuple[Array, Array]:
+    """The t at which the parts above t of `below`, whose largest entry is 0, sum to `total`.
+
+    Also returns how many entries are above it.
 
     That sum is convex and falls with t. At -total it is at least `total`, and a step of Newton's
-    method leads to where it would be `total` if as many entries stayed above: never beyond t. The
+    method leads to where it would be `total` if as many entries stayed above: never too far. The
     number of entries above can only fall, and once it stays, t is exact.
     """
 
@@ -125,4 +126,4 @@ def _simplex_threshold(below: Array, total: Array) -> Array:
         return t, above(t), count
 
     first = (-total, above(-total), jnp.asarray(below.size + 1, jnp.int32))
-    return jax.lax.while_loop(falling, climb, first)[0]
+    return jax.lax.while_loop(falling, climb, first)[:2]
