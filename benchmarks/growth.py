@@ -1,12 +1,13 @@
 """What a round costs as the number of clients grows and the cohort does not: rounds a second.
 
-    python -m benchmarks.growth [--methods drfa ...] [--clients 1000 ...] [--out FILE]
+    python -m benchmarks.growth [--methods drfa ...] [--clients 1000 ...] [--rounds 1000]
 
 Every method of the catalogue that draws a cohort, with the parameters of its trial: 100 clients a
 round of four rows with ten features each, and a tiny model. Seconds are those of the process's CPU
 time, so that others on the machine matter little, and of the second half of a run, where nothing is
-compiled. Prints one JSON line for each method and number of clients. A million clients take about
-3 GB.
+compiled. A run hands its states from one block of rounds to the next, which copies them about every
+half a second: time enough rounds. Prints one JSON line for each method and number of clients. A
+million clients take about 3 GB.
 """
 
 import argparse
@@ -24,8 +25,6 @@ from fedloom.parameters import parameters_of
 from fedloom.rows import Rows
 
 COHORT, ROWS, FEATURES = 100, 4, 10
-SECONDS = 0.5  # of rounds that are timed
-FIRST, MOST = 10, 2000  # rounds that tell how many these are, and the most of them
 TINY = fl.models.MLP((2,))
 
 PROBLEMS: dict[Kind, fl.problems.Problem] = {
@@ -55,28 +54,22 @@ def population(count: int) -> Clients:
     return Clients(Rows(x, y), np.full(count, ROWS), names, np.arange(2))
 
 
-def rounds_a_second(entry: MethodEntry, clients: Clients) -> tuple[int, float]:
-    """How many rounds were timed, and how many there were in a second."""
-    method = entry.cls(**entry.trial | {"cohort": COHORT})
-
-    def rate(rounds: int) -> float:
-        clock: list[float] = []
-        fl.simulate(
-            method,
-            PROBLEMS[entry.kind],
-            clients,
-            rounds=2 * rounds,
-            batch_size=ROWS,
-            eval_every=rounds,
-            metrics=(),
-            progress=False,
-            on_evaluation=lambda _: clock.append(time.process_time()),
-        )
-        _, middle, end = clock
-        return rounds / (end - middle)
-
-    rounds = int(np.clip(SECONDS * rate(FIRST), FIRST, MOST))
-    return rounds, rate(rounds)
+def rounds_a_second(entry: MethodEntry, clients: Clients, rounds: int) -> float:
+    """Over the second half of a run of twice so many."""
+    clock: list[float] = []
+    fl.simulate(
+        entry.cls(**entry.trial | {"cohort": COHORT}),
+        PROBLEMS[entry.kind],
+        clients,
+        rounds=2 * rounds,
+        batch_size=ROWS,
+        eval_every=rounds,
+        metrics=(),
+        progress=False,
+        on_evaluation=lambda _: clock.append(time.process_time()),
+    )
+    _, middle, end = clock
+    return rounds / (end - middle)
 
 
 def main() -> None:
@@ -85,13 +78,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", nargs="+", default=list(known), choices=known)
     parser.add_argument("--clients", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--rounds", type=int, default=1000, help="that are timed")
     parser.add_argument("--out", type=Path, help="a file that gets the lines as well")
     chosen = parser.parse_args()
     for count in chosen.clients:
         clients = population(count)
         for key in chosen.methods:
-            rounds, rate = rounds_a_second(known[key], clients)
-            line = {"method": key, "clients": count, "rounds": rounds, "rounds/s": round(rate, 1)}
+            rate = rounds_a_second(known[key], clients, chosen.rounds)
+            line = {"method": key, "clients": count, "rounds/s": round(rate, 1)}
             print(json.dumps(line), flush=True)
             if chosen.out:
                 with chosen.out.open("a") as file:

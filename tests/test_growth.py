@@ -54,3 +54,28 @@ def test_drfa_sorts_nothing_and_adds_up_no_weights_one_by_one():
     assert [line for line in lines if re.search(r" sort\(", line)] == []
     running = [line for line in lines if " reduce-window(" in line and f"[{CLIENTS}]" in line]
     assert running == []
+
+
+def test_the_table_is_that_of_the_lines():
+    page = (DOCS / "performance.md").read_text()
+    part = page.split("## Growth with the number of clients")[1].split("\n## ")[0]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in part.splitlines()
+        if "|" in line
+    ]
+    numbers = [int(cell.replace(",", "")) for cell in rows[0][1:]]
+    shown = {
+        (row[0], n): cell
+        for row in rows[2:]
+        for n, cell in zip(numbers, row[1:], strict=True)
+        if cell
+    }
+    measured = {}
+    for name, suffix in (("growth", ""), ("growth-before", ", before")):
+        for text in (DOCS / "verification" / f"{name}.jsonl").read_text().splitlines():
+            line = json.loads(text)
+            rate = line["rounds/s"]
+            written = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
+            measured[f"`{line['method']}`{suffix}", line["clients"]] = written
+    assert shown == measured
