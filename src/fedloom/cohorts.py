@@ -68,9 +68,8 @@ def by_weight(key: Array, weights: Held, size: int) -> Cohort:
         weights: One for each client, such as `fed.weights`; they need not sum to one.
         size: How many draws.
     """
-    weights = jnp.asarray(weights)
-    ids = jax.random.choice(key, weights.shape[0], (size,), p=weights / weights.sum())
-    return Cohort(ids.astype(np.int32), np.ones(size, bool), repeats=True)
+    ids = draws.weighted(key, jnp.asarray(weights), size)
+    return Cohort(ids, np.ones(size, bool), repeats=True)
 
 
 def bernoulli(key: Array, probabilities: Array | float, n: int) -> Cohort:

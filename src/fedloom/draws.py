@@ -3,13 +3,16 @@
 Keys are folded from (seed, round, exchange, client), so that every engine draws the same numbers,
 whatever the order in which clients answer. Rounds count from 1; round 0 is the opening.
 
-Two pieces. `key(seed)` makes an ordinary JAX key over a counter-based hash: every function of
+Three pieces. `key(seed)` makes an ordinary JAX key over a counter-based hash: every function of
 `jax.random` works on it, and a word costs a few integer operations where threefry costs dozens.
 It is for sampling, not for secrets: privacy noise must use a generator made for that.
 
 `distinct(key, domain, count)` draws without replacement and without a sort: it reads the first
 entries of a keyed permutation. The permutation is a Feistel network on a grid of `rows x columns`
 cells that covers 0 .. size-1 as tightly as possible; the few cells beyond `size` are walked over.
+
+`weighted(key, weights, count)` draws with replacement, in proportion to weights: it walks down a
+tree of their sums, so that of a million weights only a few hundred are added up one by one.
 """
 
 import functools
@@ -28,6 +31,7 @@ _FEISTEL_ROUNDS = 8  # with sides of 4 or more, pairs are uniform to under one p
 _SHORTEST_SIDE = 4
 _FIRST_STATE = 2**31  # no run has so many rounds
 _AT_THE_HUB = 0
+_BRANCHES = 128  # of a node in a tree of sums
 
 
 def _mix(word: Array) -> Array:
@@ -192,3 +196,29 @@ def distinct(key: Array, domain: Domain, count: int) -> Array:
     cell = permute(row, place - row * columns)
     cell = jax.lax.while_loop(lambda cell: outside(cell).any(), walk, cell)
     return (cell[0] * columns + cell[1]).astype(np.int32)
+
+
+@functools.partial(jax.jit, static_argnames="count")
+def weighted(key: Array, weights: Array, count: int) -> Array:
+    """`count` independent draws from 0 .. n-1, each in proportion to the weights.
+
+    One number in single precision tells 2^23 places apart, too few for a million weights; every
+    level of the tree has a number of its own.
+    """
+    levels = [weights * 1.0]  # whole numbers, too, as floating point
+    while len(levels[-1]) > _BRANCHES:
+        levels.append(_branches(levels[-1]).sum(1))
+    place = jnp.zeros(count, np.int32)
+    for depth, sums in enumerate(reversed(levels)):
+        ends = jnp.cumsum(_branches(sums)[place] if depth else sums[None, :], axis=1)
+        level_key = jax.random.fold_in(key, depth) if depth else key
+        # Above zero, and no more than the last end: what has no weight is never drawn.
+        target = ends[:, -1] * (1 - jax.random.uniform(level_key, (count,), ends.dtype))
+        branch = (ends < target[:, None]).sum(1, dtype=np.int32)
+        place = place * _BRANCHES + branch
+    return place
+
+
+def _branches(sums: Array) -> Array:
+    """The nodes of a level in rows of one parent each, the last of them padded with zeros."""
+    return jnp.pad(sums, (0, -len(sums) % _BRANCHES)).reshape(-1, _BRANCHES)

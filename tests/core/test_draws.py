@@ -129,3 +129,18 @@ def test_a_first_state_shares_no_key_with_a_round():
     for first, others in pairs:
         same = jax.random.key_data(others) == jax.random.key_data(first)
         assert not same.all(-1).any()
+
+
+def test_weighted_draws_are_in_proportion_on_every_level_of_the_tree():
+    """Three levels of branches, a part of the weights zero; of few weights as JAX draws them."""
+    n, rng = 40_000, np.random.default_rng(3)
+    weights = rng.exponential(size=n) * (np.arange(n) % 7 > 0) * (np.arange(n) // 1000 % 3 > 0)
+    ids = np.asarray(draws.weighted(draws.key(5), jnp.asarray(weights), SAMPLES))
+    assert ids.min() >= 0 and ids.max() < n and (weights[ids] > 0).all()
+    for groups in (np.arange(n) // 5000, np.arange(n) // 7 % 64):  # far apart, and side by side
+        expected = np.bincount(groups, weights) / weights.sum() * SAMPLES
+        found = np.bincount(groups[ids], minlength=len(expected))
+        assert scipy.stats.chisquare(found, expected).pvalue > IMPROBABLE
+    few = jnp.asarray(rng.dirichlet(np.ones(100)))
+    drawn = draws.weighted(draws.key(6), few, 50)
+    np.testing.assert_array_equal(drawn, jax.random.choice(draws.key(6), 100, (50,), p=few))

@@ -1,7 +1,9 @@
 """Maps onto the simplex against generic constrained solvers."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from scipy.optimize import minimize
 from scipy.special import wrightomega
@@ -81,6 +83,50 @@ def test_floored_simplex_is_the_solvers(double):
             project_simplex(jnp.asarray(a)),
             atol=1e-15,
         )
+
+
+def by_sorting(v, total):
+    """The projection in extended precision."""
+    v = v.astype(np.longdouble) - v.max()
+    u = np.sort(v)[::-1]
+    thresholds = (np.cumsum(u) - total) / np.arange(1, len(v) + 1)
+    return np.maximum(v - thresholds[np.flatnonzero(u > thresholds)[-1]], 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("total", [1.0, 2.5])
+def test_the_projection_is_that_by_sorting_for_ties_and_for_any_scale(dtype, total, double):
+    n = 500
+    points = [
+        *(RNG.normal(0, scale, n) for scale in (1e-4, 1e-2, 1.0, 1e3)),
+        *(np.full(n, level) for level in (0.0, -7.0, 0.3)),
+        RNG.integers(0, 3, n) / 2,  # ties at the threshold
+        np.full(n, 1 / n) + 3 / n * (np.arange(n) % 50 == 0),  # a simplex's point, a few moved
+        0.9 ** np.arange(n),
+        1e6 + RNG.random(n),
+        np.where(np.arange(n) == 7, 5.0, 0.0),
+    ]
+    points = np.array(points, dtype)
+    got = np.asarray(jax.jit(jax.vmap(lambda v: project_simplex(v, total)))(points))
+    assert got.dtype == dtype and got.min() >= 0
+    expected = np.array([by_sorting(v, total) for v in points], float)
+    digits = 16 * np.finfo(dtype).eps
+    np.testing.assert_allclose(got, expected, rtol=0, atol=digits * total)
+    np.testing.assert_allclose(got.sum(1, dtype=float), total, rtol=digits)
+    alone = [np.asarray(project_simplex(v, total)) for v in points[:2]]
+    np.testing.assert_allclose(got[:2], alone, rtol=0, atol=digits * total)
+    assert project_simplex(points[0][:1], total) == dtype(total)
+
+
+def test_the_projection_has_derivatives_and_tells_what_is_not_finite(double):
+    v, along = RNG.normal(0, 0.5, (2, 6))
+    other = optax.projections.projection_simplex
+    np.testing.assert_allclose(jax.jacrev(project_simplex)(v), jax.jacrev(other)(v), atol=1e-14)
+    np.testing.assert_allclose(jax.jacfwd(project_simplex)(v), jax.jacfwd(other)(v), atol=1e-14)
+    slopes = [jax.grad(lambda t, p=p: p(v, t) @ along)(1.0) for p in (project_simplex, other)]
+    np.testing.assert_allclose(*slopes, rtol=1e-12)
+    for bad in (np.nan, np.inf):
+        assert np.isnan(project_simplex(jnp.array([1.0, bad, 2.0]))).any()
 
 
 def test_wright_omega_is_scipys(double):

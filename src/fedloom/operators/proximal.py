@@ -5,6 +5,7 @@ For the indicator of a set the map is the Euclidean projection, whatever the ste
 
 from typing import TYPE_CHECKING
 
+import jax
 import jax.numpy as jnp
 import optax
 
@@ -86,8 +87,43 @@ def project_ball(v: Array, radius: Scalar) -> Array:
 def project_simplex(v: Array, total: Scalar = 1.0) -> Array:
     """Project onto the simplex {u >= 0, sum u = total}.
 
+    Without a sort: u is what of v is above a threshold, and Newton's method climbs to that
+    threshold in finitely many passes, of which a million entries rarely take more than ten.
+
     Args:
         v: The point; of a matrix all entries together.
         total: What the entries sum to.
     """
-    return optax.projections.projection_simplex(v.reshape(-1), total).reshape(v.shape)
+    total = jnp.asarray(total, v.dtype)
+    below = v - jax.lax.stop_gradient(v.max())  # near 0 where u > 0, so that no digits are lost
+    threshold, count = _simplex_threshold(*jax.lax.stop_gradient((below, total)))
+    # One step more has the derivatives of the threshold, which the loop has not.
+    step = (jnp.maximum(below - threshold, 0).sum() - total) / count
+    return jnp.maximum(below - (threshold + step), 0)
+
+
+def _simplex_threshold(below: Array, total: Array) -> tuple[Array, Array]:
+    """The t at which the parts above t of `below`, whose largest entry is 0, sum to `total`.
+
+    Also returns how many entries are above it.
+
+    That sum is convex and falls with t. At -total it is at least `total`, and a step of Newton's
+    method leads to where it would be `total` if as many entries stayed above: never too far. The
+    number of entries above can only fall, and once it stays, t is exact.
+    """
+
+    def above(t: Array) -> Array:
+        # Apart from the sum below: as one loop over two results the two take six times as long.
+        return (jax.lax.optimization_barrier(below) > t).sum(dtype=jnp.int32)
+
+    def falling(state: tuple[Array, Array, Array]) -> Array:
+        _, count, before = state
+        return count < before
+
+    def climb(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        t, count, _ = state
+        t = t + (jnp.maximum(below - t, 0).sum() - total) / count
+        return t, above(t), count
+
+    first = (-total, above(-total), jnp.asarray(below.size + 1, jnp.int32))
+    return jax.lax.while_loop(falling, climb, first)[:2]

@@ -124,7 +124,7 @@ def _run(
     ids = slots.clients if group.members is None else jnp.asarray(group.members)[slots.clients]
     client_keys = jax.vmap(lambda id: draws.client_key(root, round, exchange, id))(jnp.asarray(ids))
     whole_group = _is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
-    before = state if whole_group else jax.tree.map(lambda s: s[slots.clients], state)
+    before = state if whole_group else _taken(state, slots.clients)
 
     def work(
         common: Tree, f: AnyOracle, _: Array, client: Tree, key: Array, *own: Tree
@@ -148,6 +148,24 @@ def _run(
         return jax.tree.map(lambda s, a: s.at[slots.clients].set(a), state, after), reply
     target = jnp.where(slots.present, slots.clients, group.size)  # an absent client keeps its state
     return jax.tree.map(functools.partial(_put, target), state, after), reply
+
+
+def _taken(state: Tree, clients: Held) -> Tree:
+    """The states of some clients, read as one before any is written.
+
+    Left alone, XLA reads a state where it is used, which may be after the new one is written, and
+    then keeps a copy of all clients' states in every round. It cannot look into this branch, and
+    client numbers are never below zero.
+    """
+    clients = jnp.asarray(clients)
+
+    def some() -> Tree:
+        return jax.tree.map(lambda s: s[clients], state)
+
+    def none() -> Tree:
+        return jax.tree.map(lambda s: jnp.zeros((len(clients), *s.shape[1:]), s.dtype), state)
+
+    return jax.lax.cond(clients[0] >= 0, some, none)
 
 
 def _slots(cohort: Cohort, group: Group | Party, n: int) -> Slots:
