@@ -8,8 +8,8 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
-from fedloom.cli.reproduce import available
 from fedloom.experiments import settings
+from fedloom.experiments.papers import available
 
 SETTINGS = """
 [data]

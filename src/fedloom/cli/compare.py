@@ -32,31 +32,7 @@ def _handle(arguments: argparse.Namespace) -> int:
 def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int:
     """Compare what the settings name; leaves the results and pictures in a folder."""
     asked = asked_of(setup)
-    options = setup.options()
-    clients = setup.clients_of if setup.compare.redivide else setup.clients()
-    first = options.pop("seed")
-
-    def tracked(name: str, seed: int) -> Tracking:
-        facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
-        return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
-
-    metric = asked.metrics[0]
-    with (
-        running.run_folder(setup, out, resume=resume) as folder,
-        LiveTable(metric, setup.run.rounds) as table,
-    ):
-        comparison = comparing.compare(
-            setup.algorithms,
-            setup.problem,
-            clients,
-            seeds=range(first, first + setup.compare.seeds),
-            metric=metric,
-            out=out,
-            notes=folder.notes,
-            watch=table.watch,
-            tracked=tracked,
-            **options,
-        )
+    comparison = measure(setup, out, resume=resume)
     if comparison.interrupted:
         print(f"kept in {out}; go on with `fedloom compare --resume {out}`")
         return 130
@@ -69,6 +45,35 @@ def run(setup: Settings, out: Path, format: str, *, resume: bool = False) -> int
     if format == "table":
         print(f"kept in {out}; pictures: {', '.join(pictures)}")
     return 0
+
+
+def measure(setup: Settings, out: Path, *, resume: bool = False) -> Comparison:
+    """Run all methods with all seeds, or what is left of them, with a live table."""
+    options = setup.options()
+    clients = setup.clients_of if setup.compare.redivide else setup.clients()
+    first = options.pop("seed")
+
+    def tracked(name: str, seed: int) -> Tracking:
+        facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
+        return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
+
+    metric = asked_of(setup).metrics[0]
+    with (
+        running.run_folder(setup, out, resume=resume) as folder,
+        LiveTable(metric, setup.run.rounds) as table,
+    ):
+        return comparing.compare(
+            setup.algorithms,
+            setup.problem,
+            clients,
+            seeds=range(first, first + setup.compare.seeds),
+            metric=metric,
+            out=out,
+            notes=folder.notes,
+            watch=table.watch,
+            tracked=tracked,
+            **options,
+        )
 
 
 def draw(comparison: Comparison, setup: Settings, out: Path) -> list[str]:

@@ -1,0 +1,133 @@
+"""The pages of the reproductions, held against the raw results that they are made from."""
+
+import json
+import re
+
+import pytest
+
+import fedloom as fl
+from fedloom.errors import DataError, SettingsError
+from fedloom.experiments import papers, raw_results, reproduction_table, settings
+from fedloom.experiments.raw_results import Raw, Run
+from tools import reproductions
+
+NAMES = sorted(papers.available())
+KEPT = sorted(path.stem for path in reproductions.RAW.glob("*.jsonl"))
+PAGES = {path.name: path.read_text() for path in reproductions.PAGES.glob("*.md")}
+
+
+@pytest.fixture(scope="module")
+def setups():
+    return {name: settings.read(papers.available()[name]) for name in NAMES}
+
+
+def test_the_tables_of_the_pages_are_those_of_the_raw_results():
+    for name, page in PAGES.items():
+        assert reproductions.tables_of(page) == page, f"{name}: run python -m tools.reproductions"
+
+
+def test_every_reproduction_has_its_place_on_one_page():
+    placed = [name for page in PAGES.values() for name in re.findall(r"<!-- table (\S+) -->", page)]
+    assert sorted(placed) == NAMES
+
+
+def test_a_changed_number_of_a_page_is_found():
+    page = PAGES["composite.md"]
+    row = next(line for line in page.splitlines() if line.startswith("| fedmid | 0."))
+    changed = page.replace(row, row.replace("0.", "1.", 1))
+    assert changed != page and reproductions.tables_of(changed) == page
+
+
+def test_pictures_were_drawn_from_the_raw_results():
+    assert json.loads(reproductions.PICTURES.read_text()) == reproductions.sources()
+    for picture in reproductions.sources():
+        assert (reproductions.PICTURES.parent / picture).exists()
+        assert any(f"images/{picture}" in page for page in PAGES.values()), picture
+
+
+def test_raw_results_are_of_the_settings_as_they_are(setups):
+    for name in KEPT:
+        raw, setup = raw_results.read(reproductions.RAW / f"{name}.jsonl"), setups[name]
+        assert raw.about["settings"] == raw_results.digest(setup), f"{name}: run it again"
+        assert list(raw.runs) == list(setup.algorithms)
+        assert {len(runs) for runs in raw.runs.values()} == {setup.compare.seeds}
+
+
+def test_what_the_list_says_is_so(setups):
+    rows = papers.listed()
+    assert [row["name"] for row in rows] == list(papers.available())
+    for row in rows:
+        one = papers.shown(row["name"])
+        assert one.run == (row["name"] in KEPT)
+        assert row["state"].startswith("run" if one.run else "not run, about ")
+        papers.check_names(row["name"], one, setups[row["name"]].algorithms)
+    with pytest.raises(SettingsError, match="ffmdr"):
+        papers.check_names("minimax-a9a", papers.shown("minimax-a9a"), ["fmdr"])
+
+
+def test_steps_on_phishing_are_those_that_held_out_rows_chose(setups):
+    found = json.loads((reproductions.RAW / "minimax-phishing-sweep.json").read_text())
+    methods = setups["minimax-phishing"].algorithms
+    for name, method in methods.items():
+        tried = [trial for trial in found["trials"] if trial["method"] == name]
+        best = max((t for t in tried if t["rounds"] == 200), key=lambda t: t["auc"])
+        for field in found["over"]:
+            if best.get(field) is not None:
+                value = method
+                for part in field.split("."):
+                    value = getattr(value, part)
+                assert value == best[field], (name, field)
+
+
+def test_a_table_of_known_numbers(tmp_path):
+    """Two seeds, evaluated four times: the optimum is 0.9, and one seed leaves it again."""
+
+    def run(seed, values):
+        rounds = [0, 10, 20, 30]
+        sent = {"bytes_up": [0, 100, 200, 300], "bytes_down": [0, 50, 100, 150]}
+        return Run("ffmdr", seed, "done", 0.9, {"round": rounds, **sent, "auc": values})
+
+    about = {"metrics": ["auc"], "larger_is_better": True}
+    raw = Raw(
+        about, {"ffmdr": [run(0, [0.5, 0.901, 0.8995, 0.9]), run(1, [0.5, 0.95, 0.9, 0.902])]}
+    )
+    raw_results.write(raw, tmp_path / "raw.jsonl")
+    assert raw_results.read(tmp_path / "raw.jsonl") == raw
+    one = papers.Shown(
+        shows="a table", data="none", minutes=1.0, printed={"ffmdr": 0.91}, best=True, rounds=(10,)
+    )
+    (row,) = reproduction_table.rows(raw, one, None)
+    assert row == pytest.approx(
+        {
+            "method": "ffmdr", "paper": 0.91, "round 10": 0.9255, "AUC": 0.901,
+            "AUC spread": 0.001 * 2**0.5, "best over rounds": 0.9265,
+            "best over rounds spread": 0.049 / 2**0.5, "optimum": 0.9, "off": 0.001,
+            "rounds to stay": 15, "bytes": 225,
+        }
+    )  # fmt: skip
+    (texts,) = reproduction_table.cells([row])
+    assert texts["AUC"].text == "0.9010 ± 0.0014" and texts["off"].text == "+0.0010"
+    assert "within 0.002 of the optimum" in reproduction_table.caption(raw, one, None)
+    (tmp_path / "other.jsonl").write_text("no JSON")
+    with pytest.raises(DataError, match="no file of raw results"):
+        raw_results.read(tmp_path / "other.jsonl")
+
+
+def test_the_optimum_of_a_method_is_that_of_its_own_problem(tmp_path):
+    """One class a client: separate duals solve another problem, whose AUC is that of its model."""
+    path = tmp_path / "small.toml"
+    path.write_text(
+        '[data]\nname = "breast_cancer"\n[partition]\nscheme = "one_class"\nclients = 4\n'
+        '[problem]\nkind = "auc"\nl2 = 1.0\nregulariser = { kind = "l1", strength = 0.01 }\n'
+        '[[algorithm]]\nkey = "ffmdr"\nbeta = 1.0\n[[algorithm]]\nkey = "codasca"\nlr = 0.1\n'
+    )
+    setup = settings.read(path)
+    found = raw_results.optima(setup, "auc")
+    clients = setup.clients()
+    from sklearn.metrics import roc_auc_score
+
+    for name, dual in (("ffmdr", "separate"), ("codasca", "shared")):
+        model = fl.reference(setup.problem, clients, dual=dual).model
+        scores = clients.train.x @ model["w"]
+        assert found[name] == pytest.approx(roc_auc_score(clients.train.y, scores), abs=1e-6)
+    assert raw_results.optima(setup, "objective") == {}
