@@ -2,10 +2,11 @@
 
 import json
 import re
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-import fedloom as fl
 from fedloom.errors import DataError, SettingsError
 from fedloom.experiments import papers, raw_results, reproduction_table, settings
 from fedloom.experiments.raw_results import Raw, Run
@@ -88,9 +89,8 @@ def test_a_table_of_known_numbers(tmp_path):
         return Run("ffmdr", seed, "done", 0.9, {"round": rounds, **sent, "auc": values})
 
     about = {"metrics": ["auc"], "larger_is_better": True}
-    raw = Raw(
-        about, {"ffmdr": [run(0, [0.5, 0.901, 0.8995, 0.9]), run(1, [0.5, 0.95, 0.9, 0.902])]}
-    )
+    runs = [run(0, [0.5, 0.901, 0.8995, 0.9]), run(1, [0.5, 0.95, 0.9, 0.9012])]
+    raw = Raw(about, {"ffmdr": runs})
     raw_results.write(raw, tmp_path / "raw.jsonl")
     assert raw_results.read(tmp_path / "raw.jsonl") == raw
     one = papers.Shown(
@@ -99,35 +99,44 @@ def test_a_table_of_known_numbers(tmp_path):
     (row,) = reproduction_table.rows(raw, one, None)
     assert row == pytest.approx(
         {
-            "method": "ffmdr", "paper": 0.91, "round 10": 0.9255, "AUC": 0.901,
-            "AUC spread": 0.001 * 2**0.5, "best over rounds": 0.9265,
-            "best over rounds spread": 0.049 / 2**0.5, "optimum": 0.9, "off": 0.001,
+            "method": "ffmdr", "paper": 0.91, "round 10": 0.9255, "AUC": 0.9006,
+            "AUC spread": 0.0012 / 2**0.5, "best over rounds": 0.9255,
+            "best over rounds spread": 0.049 / 2**0.5, "optimum": 0.9, "off": 0.0006,
             "rounds to stay": 15, "bytes": 225,
         }
     )  # fmt: skip
+    unknown = raw._replace(runs={"ffmdr": [run._replace(optimum=None) for run in runs]})
+    (aimed,) = reproduction_table.rows(unknown, one, 0.9)
+    assert (aimed["first there"], aimed["rounds to stay"], aimed["bytes"]) == (10, 20, 300)
+    (missed,) = reproduction_table.rows(unknown, one, 0.901)
+    assert missed["rounds to stay"] == "30 (1 of 2 seeds)" and "optimum" not in missed
     (texts,) = reproduction_table.cells([row])
-    assert texts["AUC"].text == "0.9010 ± 0.0014" and texts["off"].text == "+0.0010"
+    assert texts["AUC"].text == "0.90060 ± 0.00085" and texts["off"].text == "+0.0006"
     assert "within 0.002 of the optimum" in reproduction_table.caption(raw, one, None)
     (tmp_path / "other.jsonl").write_text("no JSON")
     with pytest.raises(DataError, match="no file of raw results"):
         raw_results.read(tmp_path / "other.jsonl")
 
 
-def test_the_optimum_of_a_method_is_that_of_its_own_problem(tmp_path):
-    """One class a client: separate duals solve another problem, whose AUC is that of its model."""
+def test_the_optimum_of_a_method_is_that_of_its_own_problem(tmp_path, monkeypatch):
+    """FFMDR has separate duals and CODASCA a shared one; the AUC is that of the solution there."""
     path = tmp_path / "small.toml"
     path.write_text(
-        '[data]\nname = "breast_cancer"\n[partition]\nscheme = "one_class"\nclients = 4\n'
-        '[problem]\nkind = "auc"\nl2 = 1.0\nregulariser = { kind = "l1", strength = 0.01 }\n'
-        '[[algorithm]]\nkey = "ffmdr"\nbeta = 1.0\n[[algorithm]]\nkey = "codasca"\nlr = 0.1\n'
+        'data = { name = "breast_cancer" }\npartition = { scheme = "iid", clients = 2 }\n'
+        'problem = { kind = "auc" }\n'
+        '[[algorithm]]\nkey = "ffmdr"\nbeta = 1.0\nsolver = { kind = "sgda", lr = 0.1 }\n'
+        '[[algorithm]]\nkey = "codasca"\nlr = 0.1\ndual_lr = 0.1\n'
     )
-    setup = settings.read(path)
-    found = raw_results.optima(setup, "auc")
-    clients = setup.clients()
-    from sklearn.metrics import roc_auc_score
+    weights = {"separate": np.eye(30)[0], "shared": np.eye(30)[1]}
 
-    for name, dual in (("ffmdr", "separate"), ("codasca", "shared")):
-        model = fl.reference(setup.problem, clients, dual=dual).model
-        scores = clients.train.x @ model["w"]
-        assert found[name] == pytest.approx(roc_auc_score(clients.train.y, scores), abs=1e-6)
+    def solved(problem, clients, *, dual):
+        return SimpleNamespace(model={"w": weights[dual], "bias": np.zeros(2)})
+
+    monkeypatch.setattr(raw_results, "reference", solved)
+    setup = settings.read(path)
+    found, rows = raw_results.optima(setup, "auc"), setup.clients().train
+    for name, column in (("ffmdr", 0), ("codasca", 1)):
+        one, other = rows.x[rows.y > 0, column][:, None], rows.x[rows.y == 0, column]
+        expected = np.mean((one > other) + 0.5 * (one == other))
+        assert found[name] == pytest.approx(expected, abs=1e-6)
     assert raw_results.optima(setup, "objective") == {}

@@ -30,7 +30,7 @@ FAMILIES = (  # which methods appear in one picture, so that none shares its col
     "quped fedavg local qupel pfedme per-fedavg mutual_learning",
 )
 _GAP = 0.06  # between two names, in heights of a panel
-_CLOSE = 0.02  # above and below the last values, the part of an axis from 0 to 1 that is shown
+_EARLY = 0.2  # part of the evaluations for which a linear axis need not have room
 _FLOOR = 1e-5  # of a distance: the last digit that raw results have
 
 
@@ -43,7 +43,6 @@ def draw(raw: Raw, how: CompareSettings) -> Picture:
     _panel(panels[0], raw, metric, how.against, log=log, distance=False)
     panels[0].set_ylabel(labels.label(metric))
     if optimum:
-        _close_up(panels[0], raw, metric)
         _panel(panels[1], raw, metric, how.against, log=True, distance=True)
         panels[1].set_ylabel(f"{labels.label(metric)}, distance to the optimum")
     seeds = max(len(runs) for runs in raw.runs.values())
@@ -76,14 +75,14 @@ def _base(name: str) -> str:
 
 
 def _panel(panel: Any, raw: Raw, metric: str, against: str, *, log: bool, distance: bool) -> None:
-    ends = []
+    ends, panel.curves = [], []
     names = list(raw.runs)
     for name, runs in raw.runs.items():
         x, y = _series(runs, metric, against, distance)
         if not len(x):
             continue
         line = style(name, names)
-        panel.plot(x, y.mean(0), linewidth=1.7, **line)
+        panel.curves += panel.plot(x, y.mean(0), linewidth=1.7, **line)
         if len(y) > 1:
             panel.fill_between(x, y.min(0), y.max(0), color=line["color"], alpha=0.13, lw=0)
         if runs[0].optimum and not distance:
@@ -92,28 +91,27 @@ def _panel(panel: Any, raw: Raw, metric: str, against: str, *, log: bool, distan
     panel.set_xlabel(labels.AXES[against])
     if log:
         panel.set_yscale("log")
+    else:
+        _close_up(panel, raw)
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(alpha=0.3)
-    panel.ends = ends
-    _label(panel)
+    _label(panel, ends)
 
 
-def _close_up(panel: Any, raw: Raw, metric: str) -> None:
-    """Show where the curves end, not the first rounds."""
-    known = [end for end, *_ in panel.ends]
-    known += [runs[0].optimum for runs in raw.runs.values() if runs[0].optimum]
-    panel.set_ylim(min(known) - _CLOSE, max(known) + _CLOSE / 2)
-    for text in list(panel.texts):
-        text.remove()
-    _label(panel)
+def _close_up(panel: Any, raw: Raw) -> None:
+    """Show where the curves go, not where they come from: what they are after the first part."""
+    shown = [y[int(_EARLY * len(y)) :] for y in (np.array(c.get_ydata()) for c in panel.curves)]
+    known = np.concatenate([y for y in shown if len(y)])
+    optima = [runs[0].optimum for runs in raw.runs.values() if runs[0].optimum is not None]
+    low, high = min(known.min(), *optima, 1e9), max(known.max(), *optima, -1e9)
+    room = 0.08 * (high - low)
+    panel.set_ylim(low - room, high + room)
 
 
-def _label(panel: Any) -> None:
+def _label(panel: Any, ends: Sequence[tuple[float, str, str]]) -> None:
     """The methods' names at the right end of their curves, pushed apart where they would meet."""
     to_panel = panel.transData + panel.transAxes.inverted()
-    placed = sorted(
-        (float(to_panel.transform((1, max(y, 1e-300)))[1]), n, c) for y, n, c in panel.ends
-    )
+    placed = sorted((float(to_panel.transform((1, max(y, 1e-300)))[1]), n, c) for y, n, c in ends)
     heights: list[float] = []
     for height, *_ in placed:
         low = heights[-1] + _GAP if heights else 0.0

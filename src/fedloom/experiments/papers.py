@@ -3,6 +3,7 @@
 A file is a paper, and each of its tables is called as the settings file that it belongs to.
 """
 
+import functools
 import tomllib
 from collections.abc import Iterable
 from importlib import resources
@@ -66,16 +67,16 @@ def shown(name: str) -> Shown:
     return _all()[name]
 
 
+@functools.cache
 def _all() -> dict[str, Shown]:
-    found: dict[str, Shown] = {}
+    known, found = available(), {}
     for path in sorted((_folder() / "papers").glob("*.toml")):
         text = path.read_text(encoding="utf-8")
         place = Location(str(path), text)
         for name, table in tomllib.loads(text).items():
-            if name not in available():
-                raise (place / name).error(
-                    f"there are no settings of this name. {closest(name, available())}"
-                )
+            if name not in known:
+                hint = closest(name, known)
+                raise (place / name).error(f"there are no settings of this name. {hint}")
             found[name] = building.construct(Shown, table, place / name)
     return found
 

@@ -20,6 +20,8 @@ from fedloom.pictures import labels
 NEAR = 0.002
 MARK = "†"  # of methods that were tuned with test figures
 Row = dict[str, Any]
+Wanted = Callable[[float, float], bool]
+Found = Mapping[str, float] | None
 
 
 def rows(raw: Raw, one: Shown, target: float | None) -> list[Row]:
@@ -41,7 +43,11 @@ def rows(raw: Raw, one: Shown, target: float | None) -> list[Row]:
             row["optimum"] = optimum
             last = row[labels.label(main)]
             row["off"] = None if optimum is None or last is None else last - optimum
-        row |= _staying(runs, main, _wanted(raw, optimum, target))
+        if (wanted := _wanted(raw, optimum, target)) is not None:
+            if target is not None and main not in labels.LOGARITHMIC:
+                row |= _when("first there", [_first(run, main, wanted) for run in runs])
+            since = [_since(run, main, wanted) for run in runs]
+            row |= _when("rounds to stay", since) | {"bytes": _sent(since)}
         for metric in others:
             row |= _over_seeds(labels.label(metric), [_last(run, metric) for run in runs])
         made.append(row)
@@ -63,11 +69,14 @@ def caption(raw: Raw, one: Shown, target: float | None) -> str:
         stays = f"within {NEAR} of the optimum of the problem that the method solves"
     elif target is not None:
         stays = f"at {target:g} or {'more' if raw.larger_is_better else 'less'}"
-    else:
+    elif raw.metrics[0] not in labels.LOGARITHMIC:
         stays = f"within {NEAR} of its last value"
+    else:
+        stays = ""
     text = f"{main} after {_rounds(raw)} rounds"
     text += ", 1 seed" if seeds == 1 else f", mean ± sample deviation over {seeds} seeds"
-    text += f"; rounds and bytes, both ways, from which on it stays {stays}"
+    if stays:
+        text += f"; rounds and bytes, both ways, from which on it stays {stays}"
     if one.printed:
         text += f"; the paper prints {'the best over rounds' if one.best else 'the last value'}"
     if one.tuned_on_test:
@@ -109,33 +118,26 @@ def _rounds(raw: Raw) -> int:
     return max(int(run.columns["round"][-1] or 0) for runs in raw.runs.values() for run in runs)
 
 
-def _wanted(
-    raw: Raw, optimum: float | None, target: float | None
-) -> Callable[[float, float], bool]:
+def _wanted(raw: Raw, optimum: float | None, target: float | None) -> Wanted | None:
     """Whether a value is where it is looked for, given the last one."""
+    larger = raw.larger_is_better
     if optimum is not None:
         return lambda value, last: abs(value - optimum) <= NEAR
     if target is not None:
-        larger = raw.larger_is_better
         return lambda value, last: value >= target if larger else value <= target
+    if raw.metrics[0] in labels.LOGARITHMIC:  # values of many sizes: no distance fits all
+        return None
     return lambda value, last: abs(value - last) <= NEAR
 
 
-def _staying(runs: Sequence[Run], metric: str, wanted: Callable[[float, float], bool]) -> Row:
-    """From which round on the metric stays where it is looked for, and what was sent until then."""
-    found = [since for run in runs if (since := _since(run, metric, wanted)) is not None]
-    rounds: Any = "not reached"
-    if found:
-        rounds = int(statistics.median(row["round"] for row in found))
-        if len(found) < len(runs):
-            rounds = f"{rounds} ({len(found)} of {len(runs)} seeds)"
-    sent = [row["bytes_up"] + row["bytes_down"] for row in found]
-    return {"rounds to stay": rounds, "bytes": int(statistics.median(sent)) if sent else None}
+def _first(run: Run, metric: str, wanted: Wanted) -> Found:
+    """The first evaluation at which the metric is where it is looked for."""
+    rows = [row for row in run.rows if metric in row]
+    return next((row for row in rows if wanted(row[metric], rows[-1][metric])), None)
 
 
-def _since(
-    run: Run, metric: str, wanted: Callable[[float, float], bool]
-) -> Mapping[str, float] | None:
+def _since(run: Run, metric: str, wanted: Wanted) -> Found:
+    """The evaluation from which on it stays there."""
     rows = [row for row in run.rows if metric in row]
     since = None
     for row in reversed(rows):
@@ -143,6 +145,22 @@ def _since(
             break
         since = row
     return since
+
+
+def _when(name: str, found: Sequence[Found]) -> Row:
+    """The median round, and how many seeds came there if not all."""
+    known = [row["round"] for row in found if row is not None]
+    if not known:
+        return {name: "not reached"}
+    middle = int(statistics.median(known))
+    some = f"{middle} ({len(known)} of {len(found)} seeds)"
+    return {name: middle if len(known) == len(found) else some}
+
+
+def _sent(found: Sequence[Found]) -> int | None:
+    """The median of what was sent until then, both ways."""
+    known = [row["bytes_up"] + row["bytes_down"] for row in found if row is not None]
+    return int(statistics.median(known)) if known else None
 
 
 def _text(name: str, row: Row) -> str:
