@@ -80,6 +80,42 @@ def test_steps_on_phishing_are_those_that_held_out_rows_chose(setups):
                 assert value == best[field], (name, field)
 
 
+def rows_of(name, setups):
+    raw = raw_results.read(reproductions.RAW / f"{name}.jsonl")
+    rows = reproduction_table.rows(raw, papers.shown(name), setups[name].compare.target)
+    return {row["method"]: row for row in rows}
+
+
+def test_what_the_readme_says_of_the_papers(setups):
+    of = {name: rows_of(name, setups) for name in KEPT}
+    full = {m: row["Optimality"] for m, row in of["composite-full-gradients"].items()}
+    assert full["decoupled_prox"] < 1e-6 < 0.1 < min(full["fedmid"], full["feddualavg"])
+    small, middle, large = of["composite-step-sizes"].values()
+    assert small["round 300"] > large["round 300"] > middle["round 300"]
+    assert small["Optimality"] < middle["Optimality"] < large["Optimality"]
+    assert [row["round 300"] for row in of["composite-local-steps"].values()] == sorted(
+        (row["round 300"] for row in of["composite-local-steps"].values()), reverse=True
+    )
+    best = {m: row["best over rounds"] for m, row in of["minimax-phishing"].items()}
+    assert sum(best[m] > best["ffmdr"] + 0.001 for m in best) == 5
+    assert all(abs(row["off"]) < 0.001 for row in of["minimax-attendance"].values())
+    sex = of["robust-adult-sex"]
+    assert sex["drfa"]["first there"] < sex["afl"]["first there"] / 4
+    assert sex["afl"]["Accuracy, worst client"] > sex["drfa"]["Accuracy, worst client"]
+    assert sex["fedavg"]["first there"] == sex["q_fedavg"]["first there"] == "not reached"
+    digits = {m: row["Accuracy"] for m, row in of["personal-digits"].items()}
+    assert digits["QuPeD"] < digits["local"] and digits["FedAvg"] < digits["QuPeD"] - 0.05
+    for data in ("mushrooms", "a9a"):
+        needed = {m: row["rounds to stay"] for m, row in of[f"vertical-{data}"].items()}
+        assert needed["AGD"] < needed["EGVFL, beta-trick"] < needed["GD"]
+        assert needed["ADMM, beta-trick"] < needed["EGVFL, beta-trick"]
+    printed = {m: row["rounds to stay"] for m, row in of["vertical-mushrooms-sum"].items()}
+    assert printed["EGVFL, beta-trick"] == "not reached"
+    assert printed["AGD"] < printed["GD"] < printed["ADMM"] < printed["EGVFL"]
+    tuned = {m: row["rounds to stay"] for m, row in of["vertical-tuned"].items()}
+    assert tuned["ADMM"] < tuned["AGD"] < tuned["EGVFL, beta-trick"] < tuned["GD"]
+
+
 def test_a_table_of_known_numbers(tmp_path):
     """Two seeds, evaluated four times: the optimum is 0.9, and one seed leaves it again."""
 

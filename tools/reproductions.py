@@ -1,6 +1,6 @@
 """Tables and pictures of docs/reproductions from raw results: `python -m tools.reproductions`.
 
-A page has a table between `<!-- table NAME -->` and `<!-- end -->`. It is made anew from
+A page has a table and its picture between `<!-- table NAME -->` and `<!-- end -->`, made anew from
 docs/reproductions/raw/NAME.jsonl, which `fedloom reproduce NAME --raw FILE` writes; where that file
 is not there, the place says what would make it and what that costs. Pictures go to images/NAME.png,
 and images/made-from.json says from which raw results each was drawn.
@@ -39,7 +39,8 @@ def table(name: str) -> str:
     said = reproduction_table.caption(raw, one, target)
     made = f"`{raw.about['command']}`, {raw.about['date']}, about {papers.took(one)}"
     made += f", JAX {raw.about['versions']['jax']}"
-    return f"{text}\n*{said} {made}; [raw results](raw/{name}.jsonl).*\n"
+    picture = f"![{one.shows}](images/{name}.png)"
+    return f"{text}\n*{said} {made}; [raw results](raw/{name}.jsonl).*\n\n{picture}\n"
 
 
 def sources() -> dict[str, str]:
