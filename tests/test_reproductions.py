@@ -103,6 +103,8 @@ def test_what_the_readme_says_of_the_papers(setups):
     assert sex["drfa"]["first there"] < sex["afl"]["first there"] / 4
     assert sex["afl"]["Accuracy, worst client"] > sex["drfa"]["Accuracy, worst client"]
     assert sex["fedavg"]["first there"] == sex["q_fedavg"]["first there"] == "not reached"
+    race = {m: row["first there"] for m, row in of["robust-adult-race"].items()}
+    assert race["drfa"] < race["fedavg"] < race["q_fedavg"] < int(race["afl"].split()[0])
     digits = {m: row["Accuracy"] for m, row in of["personal-digits"].items()}
     assert digits["QuPeD"] < digits["local"] and digits["FedAvg"] < digits["QuPeD"] - 0.05
     for data in ("mushrooms", "a9a"):

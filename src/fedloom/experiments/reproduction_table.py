@@ -69,6 +69,8 @@ def caption(raw: Raw, one: Shown, target: float | None) -> str:
         stays = f"within {NEAR} of the optimum of the problem that the method solves"
     elif target is not None:
         stays = f"at {target:g} or {'more' if raw.larger_is_better else 'less'}"
+        if raw.metrics[0] not in labels.LOGARITHMIC:
+            stays += " (first there: the first round at which it is)"
     elif raw.metrics[0] not in labels.LOGARITHMIC:
         stays = f"within {NEAR} of its last value"
     else:
