@@ -26,7 +26,7 @@ FAMILIES = (  # which methods appear in one picture, so that none shares its col
     "fedsgda_plus fedsgda_m fednest",
     "drfa fedavg afl q_fedavg drfa_prox drfa_ga",
     "decoupled_prox fedmid feddualavg fast_fedda feddr fedadmm",
-    "egvfl gd agd admm randk topk parties coordinates",
+    "egvfl gd agd admm",
     "quped fedavg local qupel pfedme per-fedavg mutual_learning",
 )
 _GAP = 0.06  # between two names, in heights of a panel
@@ -67,11 +67,7 @@ def style(name: str, drawn: Sequence[str]) -> dict[str, str]:
 
 
 def _base(name: str) -> str:
-    first = name.split(",")[0].strip().lower()
-    if " of 5" in first:
-        return "parties"
-    word = first.split("%")[0].rstrip("0123456789 ")
-    return (word or first).replace(" ", "_")
+    return name.split(",")[0].strip().lower().replace(" ", "_")
 
 
 def _panel(panel: Any, raw: Raw, metric: str, against: str, *, log: bool, distance: bool) -> None:
