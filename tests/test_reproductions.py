@@ -1,5 +1,6 @@
 """The pages of the reproductions, held against the raw results that they are made from."""
 
+import dataclasses
 import json
 import re
 from types import SimpleNamespace
@@ -58,12 +59,12 @@ def test_what_the_list_says_is_so(setups):
     rows = papers.listed()
     assert [row["name"] for row in rows] == list(papers.available())
     for row in rows:
-        one = papers.shown(row["name"])
+        one = papers.facts(row["name"])
         assert one.run == (row["name"] in KEPT)
         assert row["state"].startswith("run" if one.run else "not run, about ")
         papers.check_names(row["name"], one, setups[row["name"]].algorithms)
     with pytest.raises(SettingsError, match="ffmdr"):
-        papers.check_names("minimax-a9a", papers.shown("minimax-a9a"), ["fmdr"])
+        papers.check_names("minimax-a9a", papers.facts("minimax-a9a"), ["fmdr"])
 
 
 def test_steps_on_phishing_are_those_that_held_out_rows_chose(setups):
@@ -82,7 +83,7 @@ def test_steps_on_phishing_are_those_that_held_out_rows_chose(setups):
 
 def rows_of(name, setups):
     raw = raw_results.read(reproductions.RAW / f"{name}.jsonl")
-    rows = reproduction_table.rows(raw, papers.shown(name), setups[name].compare.target)
+    rows = reproduction_table.rows(raw, papers.facts(name), setups[name].compare.target)
     return {row["method"]: row for row in rows}
 
 
@@ -131,7 +132,7 @@ def test_a_table_of_known_numbers(tmp_path):
     raw = Raw(about, {"ffmdr": runs})
     raw_results.write(raw, tmp_path / "raw.jsonl")
     assert raw_results.read(tmp_path / "raw.jsonl") == raw
-    one = papers.Shown(
+    one = papers.Facts(
         shows="a table", data="none", minutes=1.0, printed={"ffmdr": 0.91}, best=True, rounds=(10,)
     )
     (row,) = reproduction_table.rows(raw, one, None)
@@ -148,6 +149,9 @@ def test_a_table_of_known_numbers(tmp_path):
     assert (aimed["first there"], aimed["rounds to stay"], aimed["bytes"]) == (10, 20, 300)
     (missed,) = reproduction_table.rows(unknown, one, 0.901)
     assert missed["rounds to stay"] == "30 (1 of 2 seeds)" and "optimum" not in missed
+    wild = raw._replace(runs={"ffmdr": [runs[0], runs[1]._replace(status="diverged")]})
+    tuned = dataclasses.replace(one, tuned_on_test=("ffmdr",))
+    assert reproduction_table.rows(wild, tuned, None)[0]["method"] == "ffmdr (1 of 2 diverged) †"
     (texts,) = reproduction_table.cells([row])
     assert texts["AUC"].text == "0.90060 ± 0.00085" and texts["off"].text == "+0.0006"
     assert "within 0.002 of the optimum" in reproduction_table.caption(raw, one, None)

@@ -28,7 +28,7 @@ def tables_of(page: str) -> str:
 
 def table(name: str) -> str:
     """What stands on a page in the place of a reproduction."""
-    one = papers.shown(name)
+    one = papers.facts(name)
     if not (RAW / f"{name}.jsonl").exists():
         command = f"fedloom reproduce {name} --raw docs/reproductions/raw/{name}.jsonl"
         return f"*No raw results yet: `{command}` makes them (about {papers.took(one)}).*\n"

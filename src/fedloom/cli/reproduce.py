@@ -9,7 +9,7 @@ from fedloom.cli.output import show_json, show_table
 from fedloom.cli.run import add_common, changes
 from fedloom.errors import ParameterError, SettingsError
 from fedloom.experiments import paper_tables, papers, raw_results, reproduction_table, settings
-from fedloom.experiments.papers import Shown
+from fedloom.experiments.papers import Facts
 from fedloom.experiments.raw_results import Raw
 from fedloom.hints import closest
 
@@ -46,7 +46,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     if arguments.resume is not None and arguments.out is not None:
         raise SettingsError("--resume takes its folder from DIR. Leave out --out.")
     setup = settings.read(known[arguments.name], changes(arguments))
-    one = papers.shown(arguments.name)
+    one = papers.facts(arguments.name)
     papers.check_names(arguments.name, one, setup.algorithms)
     out = arguments.resume or arguments.out or Path("runs") / arguments.name
     comparison = compare.measure(setup, out, resume=arguments.resume is not None)
@@ -63,7 +63,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _show(raw: Raw, one: Shown, target: float | None, format: str) -> None:
+def _show(raw: Raw, one: Facts, target: float | None, format: str) -> None:
     """Print the table, with the paper's numbers beside ours."""
     rows = reproduction_table.rows(raw, one, target)
     made = reproduction_table.cells(rows)

@@ -35,7 +35,7 @@ _rounds = Rule(
 
 
 @parametrised
-class Shown:
+class Facts:
     """A table or a figure of a paper, and how it stands with its repetition."""
 
     shows: str = param(_text, "which table or figure it is")
@@ -62,13 +62,13 @@ def available() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_folder().glob("*.toml"))}
 
 
-def shown(name: str) -> Shown:
+def facts(name: str) -> Facts:
     """What the paper shows in the place of a settings file that comes with fedloom."""
     return _all()[name]
 
 
 @functools.cache
-def _all() -> dict[str, Shown]:
+def _all() -> dict[str, Facts]:
     known, found = available(), {}
     for path in sorted((_folder() / "papers").glob("*.toml")):
         text = path.read_text(encoding="utf-8")
@@ -77,11 +77,11 @@ def _all() -> dict[str, Shown]:
             if name not in known:
                 hint = closest(name, known)
                 raise (place / name).error(f"there are no settings of this name. {hint}")
-            found[name] = building.construct(Shown, table, place / name)
+            found[name] = building.construct(Facts, table, place / name)
     return found
 
 
-def check_names(name: str, one: Shown, methods: Iterable[str]) -> None:
+def check_names(name: str, one: Facts, methods: Iterable[str]) -> None:
     """Refuse numbers and remarks about methods that the settings do not have."""
     known = list(methods)
     for method in (*(one.printed or {}), *one.tuned_on_test):
@@ -92,12 +92,12 @@ def check_names(name: str, one: Shown, methods: Iterable[str]) -> None:
             )
 
 
-def state(one: Shown) -> str:
+def state(one: Facts) -> str:
     """Whether it was run here, or what it would cost."""
     return "run" if one.run else f"not run, about {took(one)}"
 
 
-def took(one: Shown) -> str:
+def took(one: Facts) -> str:
     """The time of a run, and on what."""
     if one.minutes < 1.5:
         return f"{60 * one.minutes:.0f} s, {one.machine}"
@@ -106,14 +106,14 @@ def took(one: Shown) -> str:
 
 def listed() -> list[dict[str, Any]]:
     """A row for each reproduction: what it repeats, what it needs, what it takes, how it stands."""
-    facts = _all()
+    known = _all()
     return [
         {
             "name": name,
-            "repeats": facts[name].shows,
-            "data": facts[name].data,
-            "time": took(facts[name]),
-            "state": state(facts[name]),
+            "repeats": known[name].shows,
+            "data": known[name].data,
+            "time": took(known[name]),
+            "state": state(known[name]),
         }
         for name in available()
     ]

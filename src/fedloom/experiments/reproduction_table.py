@@ -13,25 +13,26 @@ from typing import Any
 
 from fedloom.experiments import over_seeds
 from fedloom.experiments.paper_tables import Cell, with_spread
-from fedloom.experiments.papers import Shown
+from fedloom.experiments.papers import Facts
 from fedloom.experiments.raw_results import Raw, Run
 from fedloom.pictures import labels
 
 NEAR = 0.002
 MARK = "†"  # of methods that were tuned with test figures
+_SPREAD = " spread"  # ends the columns that belong to a mean
 Row = dict[str, Any]
 Wanted = Callable[[float, float], bool]
 Found = Mapping[str, float] | None
 
 
-def rows(raw: Raw, one: Shown, target: float | None) -> list[Row]:
+def rows(raw: Raw, one: Facts, target: float | None) -> list[Row]:
     """The numbers of the table, a row for each method."""
     main, *others = raw.metrics
     made = []
     for method, runs in raw.runs.items():
         printed = (one.printed or {}).get(method)
         optimum = runs[0].optimum
-        row: Row = {"method": f"{method} {MARK}" if method in one.tuned_on_test else method}
+        row: Row = {"method": _name(method, runs, one)}
         if one.printed:
             row["paper"] = printed
         row |= {f"round {r}": _mean([_at(run, main, r) for run in runs]) for r in one.rounds}
@@ -61,7 +62,7 @@ def cells(made: Sequence[Row]) -> list[dict[str, Cell]]:
     ]
 
 
-def caption(raw: Raw, one: Shown, target: float | None) -> str:
+def caption(raw: Raw, one: Facts, target: float | None) -> str:
     """What the columns mean, as a sentence for people."""
     main = labels.label(raw.metrics[0])
     seeds = max(len(runs) for runs in raw.runs.values())
@@ -86,7 +87,11 @@ def caption(raw: Raw, one: Shown, target: float | None) -> str:
     return text + "."
 
 
-_SPREAD = " spread"
+def _name(method: str, runs: Sequence[Run], one: Facts) -> str:
+    """The method's name with what must be known of its runs."""
+    diverged = sum(run.status == "diverged" for run in runs)
+    remark = f" ({diverged} of {len(runs)} diverged)" if diverged else ""
+    return f"{method}{remark} {MARK}" if method in one.tuned_on_test else f"{method}{remark}"
 
 
 def _over_seeds(name: str, values: Sequence[float | None]) -> Row:
