@@ -112,9 +112,11 @@ def test_what_the_readme_says_of_the_papers(setups):
         needed = {m: row["rounds to stay"] for m, row in of[f"vertical-{data}"].items()}
         assert needed["AGD"] < needed["EGVFL, beta-trick"] < needed["GD"]
         assert needed["ADMM, beta-trick"] < needed["EGVFL, beta-trick"]
-    printed = {m: row["rounds to stay"] for m, row in of["vertical-mushrooms-sum"].items()}
-    assert printed["EGVFL, beta-trick"] == "not reached"
-    assert printed["AGD"] < printed["GD"] < printed["ADMM"] < printed["EGVFL"]
+    for data in ("mushrooms-sum", "a9a-sum"):
+        needed = {m: row["rounds to stay"] for m, row in of[f"vertical-{data}"].items()}
+        assert needed["EGVFL, beta-trick"] == needed["ADMM, beta-trick"] == "not reached"
+        assert needed["AGD"] < needed["GD"] < needed["ADMM"]
+        assert needed["EGVFL"] == "not reached" or needed["EGVFL"] > needed["ADMM"]
     tuned = {m: row["rounds to stay"] for m, row in of["vertical-tuned"].items()}
     assert tuned["ADMM"] < tuned["AGD"] < tuned["EGVFL, beta-trick"] < tuned["GD"]
 
