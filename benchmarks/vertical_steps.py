@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fedloom as fl
-from fedloom.cli.reproduce import available
 from fedloom.errors import DivergedError
 from fedloom.experiments import settings
+from fedloom.experiments.papers import available
 from fedloom.experiments.settings import Settings
 from fedloom.protocol import Algorithm
 

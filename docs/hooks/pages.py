@@ -23,12 +23,12 @@ import typeset  # noqa: E402
 
 from fedloom.algorithms.catalogue import CATALOGUE  # noqa: E402
 from fedloom.checking.reproduction import expression  # noqa: E402
-from fedloom.cli import messages, reproduce  # noqa: E402
+from fedloom.cli import messages  # noqa: E402
 from fedloom.cli.explain import describe  # noqa: E402
 from fedloom.cli.listing import LISTS, first_line  # noqa: E402
 from fedloom.cli.tables import TABLES  # noqa: E402
 from fedloom.cli.tables import describe as describe_table  # noqa: E402
-from fedloom.experiments import building, samples  # noqa: E402
+from fedloom.experiments import building, papers, samples  # noqa: E402
 from fedloom.experiments.locations import Location  # noqa: E402
 
 FAMILIES = {
@@ -211,10 +211,7 @@ def sentence(text: str) -> str:
 
 def reproductions_page() -> str:
     """The experiments that come with fedloom, and the pages about them."""
-    rows = [
-        {"command": f"`fedloom reproduce {name}`", "what it repeats": reproduce.about(path)}
-        for name, path in reproduce.available().items()
-    ]
+    rows = [{**row, "name": f"`{row['name']}`"} for row in papers.listed()]
     pages = sorted((ROOT / "docs" / "reproductions").glob("*.md"))
     links = "\n".join(f"- [{title(path)}]({path.name})" for path in pages)
     return f"# Reproductions\n\nWhat the papers show, run again.\n\n{links}\n\n{table(rows)}"

@@ -8,8 +8,8 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
-from fedloom.cli.reproduce import available
 from fedloom.experiments import settings
+from fedloom.experiments.papers import available
 
 SETTINGS = """
 [data]
@@ -123,12 +123,25 @@ def test_the_settings_of_every_reproduction_are_valid(name):
 
 
 def test_reproduce_shows_what_there_is_and_runs_it(tmp_path, capsys):
-    assert main(["reproduce"]) == 0
-    assert "composite-full-gradients" in capsys.readouterr().out
+    assert main(["reproduce", "--list", "--format", "json"]) == 0
+    listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert listed["composite-full-gradients"]["state"] == "run"
+    assert listed["minimax-gisette"]["data"] == "gisette (LIBSVM)"
+    assert listed["minimax-gisette"]["state"].startswith("not run, about 60 min")
     small = ["--set", "run.rounds=5", "--set", "data.samples=20", "--set", "data.clients=3"]
-    arguments = ["reproduce", "composite-full-gradients", "--out", str(tmp_path), *small]
-    assert main(arguments) == 0
-    assert "fast_fedda" in capsys.readouterr().out
+    raw = tmp_path / "raw.jsonl"
+    arguments = ["reproduce", "composite-full-gradients", *small]
+    assert main([*arguments, "--out", str(tmp_path / "run"), "--raw", str(raw)]) == 0
+    printed = capsys.readouterr().out
+    assert "fast_fedda" in printed and "Figure 1, left" in printed and "rounds to stay" in printed
+    about, *runs = map(json.loads, raw.read_text().splitlines())
+    assert "--set run.rounds=5" in about["command"] and len(runs) == 6
+    assert runs[0]["columns"]["round"] == [0, 5]
+    # What is there is not run again, and gives the same lines.
+    again = tmp_path / "again.jsonl"
+    assert main([*arguments, "--resume", str(tmp_path / "run"), "--raw", str(again)]) == 0
+    assert again.read_text() == raw.read_text()
+    assert main([*arguments, "--resume", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert main(["reproduce", "composite"]) == 2
 
 

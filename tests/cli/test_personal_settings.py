@@ -3,8 +3,8 @@
 import pytest
 
 import fedloom as fl
-from fedloom.cli.reproduce import available
 from fedloom.experiments import settings
+from fedloom.experiments.papers import available
 
 SETTINGS = """
 [data]

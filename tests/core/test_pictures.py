@@ -21,6 +21,11 @@ def results():
     return fl.compare(methods, fl.problems.Logistic(), CLIENTS, **options).results
 
 
+def test_curves_of_many_methods_differ():
+    styles = [tuple(curves.line_style(number).values()) for number in range(32)]
+    assert len(set(styles)) == 32
+
+
 def test_weights_over_rounds_are_those_of_the_evaluations(results, tmp_path):
     run = results["afl"][0]
     rounds, weights = heat.over_rounds(run)

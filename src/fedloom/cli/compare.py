@@ -39,31 +39,7 @@ def run(
 ) -> int:
     """Compare what the settings name; leaves the results and pictures in a folder."""
     asked = asked_of(setup)
-    options = setup.options()
-    clients = setup.clients_of if setup.compare.redivide else setup.clients()
-    first = options.pop("seed")
-
-    def tracked(name: str, seed: int) -> Tracking:
-        facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
-        return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
-
-    metric = asked.metrics[0]
-    with (
-        running.run_folder(setup, out, resume=resume) as folder,
-        LiveTable(metric, setup.run.rounds) as table,
-    ):
-        how = {"executor": others} if others else {"watch": table.watch, "tracked": tracked}
-        comparison = comparing.compare(
-            setup.algorithms,
-            setup.problem,
-            clients,
-            seeds=range(first, first + setup.compare.seeds),
-            metric=metric,
-            out=out,
-            notes=folder.notes,
-            **how,
-            **options,
-        )
+    comparison = measure(setup, out, resume=resume, others=others)
     if comparison.interrupted:
         print(f"kept in {out}; go on with `fedloom compare --resume {out}`")
         return 130
@@ -76,6 +52,37 @@ def run(
     if format == "table":
         print(f"kept in {out}; pictures: {', '.join(pictures)}")
     return 0
+
+
+def measure(
+    setup: Settings, out: Path, *, resume: bool = False, others: Workers | None = None
+) -> Comparison:
+    """Run all methods with all seeds, or what is left of them: here with a live table, or there."""
+    options = setup.options()
+    clients = setup.clients_of if setup.compare.redivide else setup.clients()
+    first = options.pop("seed")
+
+    def tracked(name: str, seed: int) -> Tracking:
+        facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
+        return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
+
+    metric = asked_of(setup).metrics[0]
+    with (
+        running.run_folder(setup, out, resume=resume) as folder,
+        LiveTable(metric, setup.run.rounds) as table,
+    ):
+        how = {"executor": others} if others else {"watch": table.watch, "tracked": tracked}
+        return comparing.compare(
+            setup.algorithms,
+            setup.problem,
+            clients,
+            seeds=range(first, first + setup.compare.seeds),
+            metric=metric,
+            out=out,
+            notes=folder.notes,
+            **how,
+            **options,
+        )
 
 
 def draw(comparison: Comparison, setup: Settings, out: Path) -> list[str]:

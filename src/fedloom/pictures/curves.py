@@ -54,7 +54,7 @@ def draw(
             x, y = _series(_listed(runs), metric, against)
             if not len(x):
                 continue  # this method was not measured so
-            style = {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
+            style = line_style(i)
             panel.plot(x, y.mean(0), label=name, linewidth=2, **style)
             if len(y) > 1:
                 panel.fill_between(x, y.min(0), y.max(0), color=style["color"], alpha=0.15, lw=0)
@@ -67,6 +67,12 @@ def draw(
     panels[0].legend(frameon=False)
     figure.suptitle(title, fontsize=11)
     return Picture(figure)
+
+
+def line_style(number: int) -> dict[str, str]:
+    """Colour and line of a method by its number; 32 differ before one comes again."""
+    colour, again = number % len(COLOURS), number // len(COLOURS)
+    return {"color": COLOURS[colour], "linestyle": STYLES[(number + again) % len(STYLES)]}
 
 
 def _check(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedloom.pictures import labels
-from fedloom.pictures.curves import COLOURS, STYLES
+from fedloom.pictures.curves import line_style
 from fedloom.pictures.picture import Picture
 
 Rows = Sequence[Mapping[str, Any]]
@@ -33,12 +33,12 @@ def draw(rows: Rows, fields: Sequence[str], metric: str, larger_is_better: bool)
             own = [row for row in rows if row["method"] == method and field in row]
             x = np.array([places[str(row[field])] for row in own])
             y = np.array([row[metric] for row in own], float)
-            style = {"color": COLOURS[i % len(COLOURS)]}
-            panel.scatter(x, y, s=16, alpha=0.6, linewidths=0, **style)
+            style = line_style(i)
+            panel.scatter(x, y, s=16, alpha=0.6, linewidths=0, color=style["color"])
             x, y = x[np.isfinite(y)], y[np.isfinite(y)]  # without those that diverged
             along, best = np.unique(x), np.max if larger_is_better else np.min
             line = [best(y[x == at]) for at in along]
-            panel.plot(along, line, label=method, linestyle=STYLES[i % len(STYLES)], **style)
+            panel.plot(along, line, label=method, **style)
         _dress(panel, field, [row[field] for row in rows if field in row], places)
     panels[0].set_ylabel(f"{labels.label(metric)}, held-out rows")
     panels[0].legend(frameon=False)

@@ -1,0 +1,140 @@
+"""Pictures of reproductions: a method has one style everywhere, and its name stands at its curve.
+
+Where the optimum of a method's own problem is known, a panel beside the metric has the distance to
+it, on a logarithmic axis. Bands reach from the smallest to the largest of the seeds.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from fedloom.experiments.options import CompareSettings
+from fedloom.experiments.raw_results import Raw, Run
+from fedloom.pictures import labels
+from fedloom.pictures.picture import Picture
+
+# Okabe and Ito's palette without its yellow, and four more that are apart from it.
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
+    *("#7A4FB5", "#8C6D31", "#7F7F7F", "#B22222"),
+)
+STYLES = ("-", "--", ":", "-.")
+FAMILIES = (  # which methods appear in one picture, so that none shares its colour with another
+    "ffmdr codasca ffmdr_consensus local_sgda local_sgda_plus momentum_local_sgda fed_norm_sgda "
+    "fedsgda_plus fedsgda_m fednest",
+    "drfa fedavg afl q_fedavg drfa_prox drfa_ga",
+    "decoupled_prox fedmid feddualavg fast_fedda feddr fedadmm",
+    "egvfl gd agd admm",
+    "quped fedavg local qupel pfedme per-fedavg mutual_learning",
+)
+_GAP = 0.06  # between two names, in heights of a panel
+_EARLY = 0.2  # part of the evaluations for which a linear axis need not have room
+_FLOOR = 1e-5  # of a distance: the last digit that raw results have
+
+
+def draw(raw: Raw, how: CompareSettings) -> Picture:
+    """The main metric against its cost, and its distance to the optimum if that is known."""
+    metric, optimum = raw.metrics[0], any(runs[0].optimum for runs in raw.runs.values())
+    figure = Figure(figsize=(11.5 if optimum else 6.8, 4.0), layout="constrained")
+    panels = figure.subplots(1, 2 if optimum else 1, squeeze=False)[0]
+    log = how.log or metric in labels.LOGARITHMIC
+    _panel(panels[0], raw, metric, how.against, log=log, distance=False)
+    panels[0].set_ylabel(labels.label(metric))
+    if optimum:
+        _panel(panels[1], raw, metric, how.against, log=True, distance=True)
+        panels[1].set_ylabel(f"{labels.label(metric)}, distance to the optimum")
+    seeds = max(len(runs) for runs in raw.runs.values())
+    band = f" (bands: smallest to largest of {seeds} seeds)" if seeds > 1 else ""
+    figure.suptitle(f"{how.title}{band}", fontsize=10)
+    return Picture(figure)
+
+
+def style(name: str, drawn: Sequence[str]) -> dict[str, str]:
+    """Colour by method, line by variant: "QuPeD, 2 bits" is QuPeD's colour with another line."""
+    bases = [_base(other) for other in drawn]
+    own = _base(name)
+    family = max(FAMILIES, key=lambda known: sum(base in known.split() for base in bases)).split()
+    order = [*family, *(base for base in dict.fromkeys(bases) if base not in family)]
+    if own not in family:
+        order = list(dict.fromkeys(bases))
+    variants = [other for other, base in zip(drawn, bases, strict=True) if base == own]
+    return {
+        "color": COLOURS[order.index(own) % len(COLOURS)],
+        "linestyle": STYLES[variants.index(name) % len(STYLES)],
+    }
+
+
+def _base(name: str) -> str:
+    return name.split(",")[0].strip().lower().replace(" ", "_")
+
+
+def _panel(panel: Any, raw: Raw, metric: str, against: str, *, log: bool, distance: bool) -> None:
+    ends, panel.curves = [], []
+    names = list(raw.runs)
+    for name, runs in raw.runs.items():
+        x, y = _series(runs, metric, against, distance)
+        if not len(x):
+            continue
+        line = style(name, names)
+        panel.curves += panel.plot(x, y.mean(0), linewidth=1.7, **line)
+        if len(y) > 1:
+            panel.fill_between(x, y.min(0), y.max(0), color=line["color"], alpha=0.13, lw=0)
+        if runs[0].optimum and not distance:
+            panel.axhline(runs[0].optimum, color="#888888", linewidth=0.8, linestyle=(0, (1, 3)))
+        ends.append((float(y.mean(0)[-1]), name, line["color"]))
+    panel.set_xlabel(labels.AXES[against])
+    if log:
+        panel.set_yscale("log")
+    else:
+        _close_up(panel, raw)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(alpha=0.3)
+    _label(panel, ends)
+
+
+def _close_up(panel: Any, raw: Raw) -> None:
+    """Show where the curves go, not where they come from: what they are after the first part."""
+    shown = [y[int(_EARLY * len(y)) :] for y in (np.array(c.get_ydata()) for c in panel.curves)]
+    known = np.concatenate([y for y in shown if len(y)])
+    optima = [runs[0].optimum for runs in raw.runs.values() if runs[0].optimum is not None]
+    low, high = min(known.min(), *optima, 1e9), max(known.max(), *optima, -1e9)
+    room = 0.08 * (high - low)
+    panel.set_ylim(low - room, high + room)
+
+
+def _label(panel: Any, ends: Sequence[tuple[float, str, str]]) -> None:
+    """The methods' names at the right end of their curves, pushed apart where they would meet."""
+    to_panel = panel.transData + panel.transAxes.inverted()
+    placed = sorted((float(to_panel.transform((1, max(y, 1e-300)))[1]), n, c) for y, n, c in ends)
+    heights: list[float] = []
+    for height, *_ in placed:
+        low = heights[-1] + _GAP if heights else 0.0
+        heights.append(max(min(height, 1.0), low))
+    over = max(0.0, heights[-1] - 1.0) if heights else 0.0
+    for i in reversed(range(len(heights))):  # what was pushed above the panel comes down again
+        top = 1.0 if i == len(heights) - 1 else heights[i + 1] - _GAP
+        heights[i] = min(heights[i], top) if over else heights[i]
+    for height, (_, name, colour) in zip(heights, placed, strict=True):
+        panel.annotate(
+            name, (1.02, height), xycoords="axes fraction", color=colour, fontsize=8, va="center"
+        )
+
+
+def _series(
+    runs: Sequence[Run], metric: str, against: str, distance: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Costs and values of all seeds; a run that ended early cuts the others."""
+    rows = [[row for row in run.rows if metric in row] for run in runs]
+    at = list(zip(*rows, strict=False))
+    if against == "bytes":
+        x = np.array([np.mean([row["bytes_up"] + row["bytes_down"] for row in one]) for one in at])
+    else:
+        x = np.array([np.mean([row[against] for row in one]) for one in at])
+    y = np.array([[row[metric] for row in one] for one in at]).T
+    if distance:
+        optimum = runs[0].optimum
+        y = y[:, :0] if optimum is None else np.maximum(np.abs(y - optimum), _FLOOR)
+        x = x[: y.shape[1]]
+    return x, y

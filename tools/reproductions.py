@@ -1,0 +1,71 @@
+"""Tables and pictures of docs/reproductions from raw results: `python -m tools.reproductions`.
+
+A page has a table and its picture between `<!-- table NAME -->` and `<!-- end -->`, made anew from
+docs/reproductions/raw/NAME.jsonl, which `fedloom reproduce NAME --raw FILE` writes; where that file
+is not there, the place says what would make it and what that costs. Pictures go to images/NAME.png,
+and images/made-from.json says from which raw results each was drawn.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from fedloom import checksums
+from fedloom.experiments import paper_tables, papers, raw_results, reproduction_table, settings
+from fedloom.files import write_text
+from tools.reproduction_pictures import draw
+
+PAGES = Path(__file__).parents[1] / "docs" / "reproductions"
+RAW = PAGES / "raw"
+PICTURES = PAGES / "images" / "made-from.json"
+_PLACE = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def tables_of(page: str) -> str:
+    """A page with all its tables made anew."""
+    return _PLACE.sub(lambda found: f"{found[1]}{table(found[2])}{found[4]}", page)
+
+
+def table(name: str) -> str:
+    """What stands on a page in the place of a reproduction."""
+    one = papers.facts(name)
+    if not (RAW / f"{name}.jsonl").exists():
+        command = f"fedloom reproduce {name} --raw docs/reproductions/raw/{name}.jsonl"
+        return f"*No raw results yet: `{command}` makes them (about {papers.took(one)}).*\n"
+    raw = raw_results.read(RAW / f"{name}.jsonl")
+    target = settings.read(papers.available()[name]).compare.target
+    rows = reproduction_table.rows(raw, one, target)
+    text = paper_tables.formatted(rows, reproduction_table.cells(rows), "markdown")
+    said = reproduction_table.caption(raw, one, target)
+    made = f"`{raw.about['command']}`, {raw.about['date']}, about {papers.took(one)}"
+    made += f", JAX {raw.about['versions']['jax']}"
+    picture = f"![{one.shows}](images/{name}.png)"
+    return f"{text}\n*{said} {made}; [raw results](raw/{name}.jsonl).*\n\n{picture}\n"
+
+
+def sources() -> dict[str, str]:
+    """The digest of the raw results from which each picture is to be drawn."""
+    files = sorted(RAW.glob("*.jsonl"))
+    return {f"{path.stem}.png": checksums.digest(path.read_bytes()) for path in files}
+
+
+def main() -> None:
+    """Make all tables, and the pictures whose raw results have changed."""
+    for page in sorted(PAGES.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if (made := tables_of(text)) != text:
+            write_text(page, made, shared=True)
+            print(f"{page.name}: tables made anew")
+    known = json.loads(PICTURES.read_text(encoding="utf-8")) if PICTURES.exists() else {}
+    for picture, digest in sources().items():
+        if known.get(picture) != digest:
+            name = Path(picture).stem
+            setup = settings.read(papers.available()[name])
+            raw = raw_results.read(RAW / f"{name}.jsonl")
+            draw(raw, setup.compare).save(PAGES / "images" / picture)
+            print(f"{picture}: drawn")
+    write_text(PICTURES, json.dumps(sources(), indent=2) + "\n", shared=True)
+
+
+if __name__ == "__main__":
+    main()
