@@ -11,7 +11,7 @@ import pytest
 from fedloom.errors import DataError, SettingsError
 from fedloom.experiments import papers, raw_results, reproduction_table, settings
 from fedloom.experiments.raw_results import Raw, Run
-from tools import reproductions
+from tools import personal_tables, reproductions
 
 NAMES = sorted(papers.available())
 KEPT = sorted(path.stem for path in reproductions.RAW.glob("*.jsonl"))
@@ -184,3 +184,24 @@ def test_the_optimum_of_a_method_is_that_of_its_own_problem(tmp_path, monkeypatc
         expected = np.mean((one > other) + 0.5 * (one == other))
         assert found[name] == pytest.approx(expected, abs=1e-6)
     assert raw_results.optima(setup, "objective") == {}
+
+
+def test_what_is_said_of_networks_on_a_gpu():
+    """The order of methods, and the figures that stand in sentences."""
+    page = PAGES["personal.md"]
+    for method in ("local-1-bounded", "quped-1-bounded"):
+        assert personal_tables.figure("mnist", 3, method) in page
+    for task, classes in (("mnist", 3), ("mnist", 4), ("cifar10", 3)):
+        mean = {
+            key: np.mean(personal_tables.accuracies(task, classes, key))
+            for key in personal_tables.NAMES
+        }
+        for bits in ("", "-2", "-1"):
+            assert mean[f"quped{bits}"] > mean[f"local{bits}"]
+        if classes == 3:
+            assert mean["quped"] > max(
+                mean[key] for key in ("fedavg", "pfedme", "per_fedavg", "qupel-2", "qupel-1")
+            )
+            assert mean["quped-2"] > mean["local"]
+    clipped = personal_tables.accuracies("mnist", 3, "qupel-1-bounded")
+    assert min(clipped) < 35 and max(clipped) > 95

@@ -2,8 +2,9 @@
 
 A page has a table and its picture between `<!-- table NAME -->` and `<!-- end -->`, made anew from
 docs/reproductions/raw/NAME.jsonl, which `fedloom reproduce NAME --raw FILE` writes; where that file
-is not there, the place says what would make it and what that costs. Pictures go to images/NAME.png,
-and images/made-from.json says from which raw results each was drawn.
+is not there, the place says what would make it and what that costs. Between `<!-- h200 TASK -->`
+and `<!-- end -->` it has a table of `benchmarks.personal_gpu`. Pictures go to images/NAME.png, and
+images/made-from.json says from which raw results each was drawn.
 """
 
 import json
@@ -13,17 +14,22 @@ from pathlib import Path
 from fedloom import checksums
 from fedloom.experiments import paper_tables, papers, raw_results, reproduction_table, settings
 from fedloom.files import write_text
+from tools import personal_tables
 from tools.reproduction_pictures import draw
 
 PAGES = Path(__file__).parents[1] / "docs" / "reproductions"
 RAW = PAGES / "raw"
 PICTURES = PAGES / "images" / "made-from.json"
 _PLACE = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_ON_A_GPU = re.compile(r"(<!-- h200 (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def tables_of(page: str) -> str:
     """A page with all its tables made anew."""
-    return _PLACE.sub(lambda found: f"{found[1]}{table(found[2])}{found[4]}", page)
+    page = _PLACE.sub(lambda found: f"{found[1]}{table(found[2])}{found[4]}", page)
+    return _ON_A_GPU.sub(
+        lambda found: f"{found[1]}{personal_tables.table(found[2])}{found[4]}", page
+    )
 
 
 def table(name: str) -> str:
