@@ -40,9 +40,7 @@ class Facts:
 
     shows: str = param(_text, "which table or figure it is")
     data: str = param(_text, "the data that must be at hand")
-    minutes: float = param(
-        at_least_zero, "what a run takes, in minutes; of what has not run, about"
-    )
+    minutes: float = param(at_least_zero, "what a run takes on a free machine, in minutes, about")
     machine: str = param(_text, "on what it takes that long", default="2 cores")
     run: bool = param(flag, "whether raw results are in docs/reproductions/raw", default=False)
     printed: dict[str, float] | None = param(
