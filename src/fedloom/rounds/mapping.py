@@ -157,6 +157,8 @@ def _taken(state: Tree, clients: Held) -> Tree:
     then keeps a copy of all clients' states in every round. It cannot look into this branch, and
     client numbers are never below zero.
     """
+    if not jax.tree.leaves(state):
+        return state
     clients = jnp.asarray(clients)
 
     def some() -> Tree:
