@@ -66,7 +66,7 @@ def on_config(config: Any) -> Any:
             ]
         },
         *(
-            {path.stem.capitalize(): path.name}
+            {path.stem.capitalize().replace("-", " "): path.name}
             for path in sorted((ROOT / "docs").glob("*.md"))
             if path.stem not in FIRST
         ),
