@@ -8,7 +8,7 @@
     python -m benchmarks.personal_gpu --prepare --task ag_news --data DIR --out FOLDER
 
 Every finished run is one line of OUT/results.jsonl, so a command that is killed loses at most the
-run it was in; the next one skips what is there. Every method has the paper's rate: nothing is
+run it was in; the next one skips what is there. Every method has the same rate: nothing is
 chosen here. Networks begin as PyTorch's do, and pixels have mean 0 and variance 1. `--prepare`
 writes a task's arrays as .npz files, for machines without Polars or Pillow; `--data` may name the
 folder of such files. Compiling takes longer than running, so several processes at once, each with

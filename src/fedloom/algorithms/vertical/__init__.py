@@ -24,7 +24,7 @@ from fedloom.operators.compressors import RandK, TopK
 _SMOOTH = "min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i): l and r_i convex and smooth"
 _PROXIMAL = "min_x  l(sum_i A_i x_i, b) + sum_i r_i(x_i): l and r_i convex with proximal maps"
 _RIDGE = f"{_SMOOTH}; l squared"
-_EGVFL = "Beznosikov et al., extragradient for vertical federated learning"
+_EGVFL = "Beznosikov et al., vertical federated learning as a saddle point problem"
 _SPLIT = "min_{w, x}  l(fusion(w, [h_1(x_1), ..., h_n(x_n)]), b) + (l2 / 2) (|w|^2 + sum_i |x_i|^2)"
 _STEP = {"step": 0.1}
 
