@@ -141,8 +141,21 @@ def test_reproduce_shows_what_there_is_and_runs_it(tmp_path, capsys):
     again = tmp_path / "again.jsonl"
     assert main([*arguments, "--resume", str(tmp_path / "run"), "--raw", str(again)]) == 0
     assert again.read_text() == raw.read_text()
-    assert main([*arguments, "--resume", str(tmp_path), "--out", str(tmp_path)]) == 2
-    assert main(["reproduce", "composite"]) == 2
+    # So it is with the settings that the folder has.
+    assert main([*arguments[:2], "--resume", str(tmp_path / "run"), "--raw", str(again)]) == 0
+    assert len(again.read_text().splitlines()) == 7 and '"round": [0, 5]' in again.read_text()
+    for wrong, told in (
+        (
+            [*arguments, "--resume", str(tmp_path / "run"), "--out", str(tmp_path)],
+            "Leave out --out",
+        ),
+        (["reproduce", "personal-digits", "--resume", str(tmp_path / "run")], "holds another"),
+        (["reproduce", "--resume", str(tmp_path / "run")], "takes the name of an experiment"),
+        ([*arguments, "--raw", str(tmp_path)], "--raw must be a file"),
+        (["reproduce", "composite"], "takes the name of an experiment"),
+    ):
+        assert main(wrong) == 2
+        assert told in capsys.readouterr().err
 
 
 def test_reproductions_travel_with_the_package():

@@ -281,6 +281,8 @@ def test_a_search_that_cannot_be_is_refused(file, tmp_path, capsys, monkeypatch)
     assert "trials" in capsys.readouterr().err
     assert main([*command, "--set", "sweep.halving=true"]) == 2
     assert "halving needs all settings from the beginning" in capsys.readouterr().err
+    assert main([*command[:-1], "grid", "--trials", "6"]) == 2
+    assert "a grid has all combinations; got 6" in capsys.readouterr().err
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(command) == 2
     assert "Install fedloom[optuna]" in capsys.readouterr().err

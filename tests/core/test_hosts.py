@@ -184,6 +184,8 @@ def test_the_place_of_a_process(given, environment, expected):
         ("a,2,0", "must be ADDRESS:PORT,COUNT,INDEX"),
         ("a:1,2,x", "must be ADDRESS:PORT,COUNT,INDEX"),
         ("a:1,2,2", "from 0 to 1"),
+        ("a:1,0,0", "number of processes must be a whole number >= 1"),
+        ("a:99999,2,0", "must be ADDRESS:PORT,COUNT,INDEX"),
         ("ask", "neither Slurm nor Open MPI 4"),
     ],
 )

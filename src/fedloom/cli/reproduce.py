@@ -1,6 +1,7 @@
 """`fedloom reproduce NAME`: an experiment of a paper, from the settings that come with fedloom."""
 
 import argparse
+import os
 from pathlib import Path
 
 from fedloom.cli import compare
@@ -11,6 +12,7 @@ from fedloom.errors import ParameterError, SettingsError
 from fedloom.experiments import paper_tables, papers, raw_results, reproduction_table, settings
 from fedloom.experiments.papers import Facts
 from fedloom.experiments.raw_results import Raw
+from fedloom.experiments.settings import Settings
 from fedloom.hints import closest
 
 
@@ -34,18 +36,18 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _handle(arguments: argparse.Namespace) -> int:
     known = papers.available()
-    if arguments.name is None or arguments.list:
+    if arguments.list or _asks_for_nothing(arguments):
         rows = papers.listed()
         show_json(rows) if arguments.format == "json" else show_table(rows)
         return 0
     if arguments.name not in known:
         raise ParameterError(
             f"reproduce takes the name of an experiment; got {arguments.name!r}. "
-            f"{closest(arguments.name, known)}"
+            f"{closest(arguments.name or '', known)}"
         )
-    if arguments.resume is not None and arguments.out is not None:
-        raise SettingsError("--resume takes its folder from DIR. Leave out --out.")
-    setup = settings.read(known[arguments.name], changes(arguments))
+    if arguments.raw is not None:
+        _check_writable(arguments.raw)
+    setup = _settings(arguments, known[arguments.name])
     one = papers.facts(arguments.name)
     papers.check_names(arguments.name, one, setup.algorithms)
     out = arguments.resume or arguments.out or Path("runs") / arguments.name
@@ -61,6 +63,40 @@ def _handle(arguments: argparse.Namespace) -> int:
     if arguments.format == "table":
         print(f"kept in {out}; pictures: {', '.join(pictures)}")
     return 0
+
+
+def _asks_for_nothing(arguments: argparse.Namespace) -> bool:
+    return arguments.name is None and arguments.resume is None and arguments.raw is None
+
+
+def _check_writable(raw: Path) -> None:
+    """Refuse a place for raw results before there are any."""
+    try:
+        raw.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"--raw: {raw.parent} cannot be made: {error.strerror}.") from None
+    if raw.is_dir() or not os.access(raw.parent, os.W_OK):
+        raise SettingsError(
+            f"--raw must be a file in a folder that can be written to; got {raw}. Try "
+            f"--raw raw.jsonl."
+        )
+
+
+def _settings(arguments: argparse.Namespace, file: Path) -> Settings:
+    """Those that come with fedloom, or those of what was begun in a folder."""
+    if arguments.resume is None:
+        return settings.read(file, changes(arguments))
+    if arguments.out is not None:
+        raise SettingsError("--resume takes its folder from DIR. Leave out --out.")
+    begun = settings.read_again(arguments.resume, changes(arguments))
+    ours = settings.read(file, changes(arguments))
+    same = begun.tables["data"].get("name") == ours.tables["data"].get("name")
+    if not same or list(begun.algorithms) != list(ours.algorithms):
+        raise SettingsError(
+            f"--resume: {arguments.resume} holds another experiment than {arguments.name}. Go on "
+            f"with it by its own name, or with `fedloom compare --resume`."
+        )
+    return ours if ours.resolved() == begun.resolved() else begun
 
 
 def _show(raw: Raw, one: Facts, target: float | None, format: str) -> None:

@@ -19,13 +19,14 @@ class Slurm:
         needs("submitit", "cluster")
         import submitit
 
+        chosen = parameters(words)
         if shutil.which("sbatch") is None:
             raise SettingsError(
                 "--slurm: there is no sbatch on this machine. Call it where jobs are submitted to "
                 "Slurm, or use --workers N for processes of this machine."
             )
         self._executor = submitit.AutoExecutor(folder=folder, cluster="slurm")
-        self._executor.update_parameters(**parameters(words))
+        self._executor.update_parameters(**chosen)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Have a function called in a job."""

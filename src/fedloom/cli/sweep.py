@@ -17,6 +17,7 @@ from fedloom.cli.methods_table import FORMATS, add_columns, columns_asked, over_
 from fedloom.cli.output import show_json, show_table
 from fedloom.cli.run import add_common, add_source, chosen
 from fedloom.data.parties import Holders, Parties
+from fedloom.errors import SettingsError
 from fedloom.experiments import (
     best_settings,
     building,
@@ -58,6 +59,11 @@ def _handle(arguments: argparse.Namespace) -> int:
     how = {"search": arguments.sampler, "trials": arguments.trials}
     changed = [f"sweep.{name}={json.dumps(v)}" for name, v in how.items() if v is not None]
     setup, out = chosen(arguments, [*columns_asked(arguments), *changed])
+    if arguments.trials is not None and setup.sweep.search == "grid":
+        raise SettingsError(
+            f"--trials is for --sampler random or optuna: a grid has all combinations; got "
+            f"{arguments.trials}. Leave it out, or add --sampler random."
+        )
     asked = _asked(setup)
     if setup.compare.redivide:
         # Rows that test in one division have been used in another to choose the settings.

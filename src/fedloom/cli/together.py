@@ -110,7 +110,7 @@ def read(given: str, environment: Mapping[str, str]) -> Place:
         known = [names for names in _COUNTED if set(names) <= environment.keys()]
         numbers = [environment[name] for name in known[0]] if known else []
     host, _, port = address.rpartition(":")
-    right = bool(host) and port.isdecimal() and len(numbers) == 2
+    right = bool(host) and port.isdecimal() and 0 < int(port) < 2**16 and len(numbers) == 2
     if not right or not all(number.isdecimal() for number in numbers):
         raise HostsError(
             f"--hosts must be {_FORM}, with the address of process 0, the number of processes and "
@@ -118,6 +118,11 @@ def read(given: str, environment: Mapping[str, str]) -> Place:
             f"stands behind SETTINGS.toml."
         )
     count, index = map(int, numbers)
+    if count < 1:
+        raise HostsError(
+            f"--hosts: the number of processes must be a whole number >= 1; got {count}. Count "
+            f"all that are started."
+        )
     if not index < count:
         raise HostsError(
             f"--hosts: the index must be a whole number from 0 to {count - 1}, one less than the "
