@@ -102,6 +102,7 @@ def project_simplex(v: Array, total: Scalar = 1.0) -> Array:
     return jnp.maximum(below - (threshold + step), 0)
 
 
+@jax.jit  # called outside of a program, a loop would be compiled again each time
 def _simplex_threshold(below: Array, total: Array) -> tuple[Array, Array]:
     """The t at which the parts above t of `below`, whose largest entry is 0, sum to `total`.
 
