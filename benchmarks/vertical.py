@@ -29,7 +29,8 @@ from fedloom.population import assemble
 from fedloom.problems import Vertical
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
-from fedloom.simulator.task import plan_for, put_on_devices
+from fedloom.simulator.placing import put_on_devices
+from fedloom.simulator.task import plan_for
 
 ITERATIONS = 100
 

@@ -5,10 +5,6 @@ from benchmarks.workloads import Workload, arrays
 
 
 def prepare(w: Workload, devices: int):
-    import jax
-
-    if devices > 1:
-        jax.config.update("jax_num_cpu_devices", devices)
     import fedloom as fl
 
     x, y = arrays(w)
@@ -25,7 +21,7 @@ def prepare(w: Workload, devices: int):
         done = 0 if result is None else int(result.state.round)
         result = fl.simulate(
             method, problem, clients, rounds=done + rounds, batch_size=w.batch,
-            eval_every=10**9, metrics=(), resume=result,
+            eval_every=10**9, metrics=(), resume=result, devices=devices,
         )  # fmt: skip
 
     result = None

@@ -32,6 +32,7 @@ class Group:
     layout: Layout = static()
     batch_size: int | None = static()
     members: tuple[int, ...] | None = static()  # None: all clients of the federation, in order
+    rank: Held | None = None  # whose copy this is, where a crew of threads computes together
 
     @property
     def size(self) -> int:

@@ -12,6 +12,8 @@ from fedloom.draws import Domain
 from fedloom.pytrees import in_short, pytree, static
 from fedloom.types import Array, Held
 
+_AT_ONCE = 1 << 16  # numbers that are looked at together: most arrays that do not fit end at once
+
 
 class Rows(NamedTuple):
     """Samples: features and labels, row by row."""
@@ -97,10 +99,18 @@ class OnHost:
 
 
 @pytree
+class Narrow:
+    """Rows of whole numbers, kept in a byte each and handed out as what they stand for."""
+
+    kept: Any  # int8: an array, or OnHost
+    dtype: str = static()
+
+
+@pytree
 class ClientRows:
     """One client's part of flat arrays."""
 
-    rows: Rows  # the rows of all clients, one client after the other
+    rows: Rows  # the rows of all clients, one client after the other; x may be Narrow or OnHost
     offset: Held  # where this client's rows begin
     domain: Domain  # how many it has, laid out for drawing
     shortest: int = static()  # over all clients
@@ -120,7 +130,9 @@ class ClientRows:
         """The client's rows at these places."""
         absolute = jnp.asarray(self.offset) + places
 
-        def taken(array: Held | OnHost) -> Array:
+        def taken(array: Held | OnHost | Narrow) -> Array:
+            if isinstance(array, Narrow):
+                return taken(array.kept).astype(array.dtype)
             if isinstance(array, OnHost):
                 return array.at(absolute)
             return jnp.asarray(array).at[absolute].get(mode="promise_in_bounds")
@@ -130,7 +142,9 @@ class ClientRows:
     def everything(self) -> Batch:
         """All of the client's rows, padded to the longest client's number."""
 
-        def part(array: Held | OnHost) -> Array:
+        def part(array: Held | OnHost | Narrow) -> Array:
+            if isinstance(array, Narrow):
+                return part(array.kept).astype(array.dtype)
             if isinstance(array, OnHost):
                 return array.at(jnp.asarray(self.offset) + jnp.arange(self.longest))
             return jax.lax.dynamic_slice_in_dim(array, self.offset, self.longest)
@@ -153,8 +167,12 @@ class Store:
 
     def streamed(self) -> "Store":
         """The same with features that stay on the host, for a device that cannot hold them."""
-        held = Rows(OnHost(_Kept(np.asarray(self.rows.x))), self.rows.y)  # type: ignore[arg-type]
-        return dataclasses.replace(self, rows=held)
+        x: Any = self.rows.x
+        if isinstance(x, Narrow):
+            x = dataclasses.replace(x, kept=OnHost(_Kept(x.kept)))
+        else:
+            x = OnHost(_Kept(np.asarray(x)))
+        return dataclasses.replace(self, rows=Rows(x, self.rows.y))
 
     def client(self, index: Array | int) -> ClientRows:
         """What belongs to one client of the group."""
@@ -185,6 +203,25 @@ def store(rows: Rows, sizes: np.ndarray, offsets: np.ndarray | None = None) -> S
         int(sizes.min(initial=longest)),
         longest,
     )
+
+
+def narrowed(array: np.ndarray) -> Any:
+    """The array in a byte for each number, where these stand for the very same bits; else itself.
+
+    Binary features, counts and symbols often do. To draw batches is mostly to read rows, of which
+    there is then a quarter to read.
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
+    bits = f"u{flat.dtype.itemsize}"
+    kept = np.empty(flat.shape, np.int8)
+    with np.errstate(invalid="ignore"):  # of what is beyond a byte
+        for start in range(0, len(flat), _AT_ONCE):
+            part = flat[start : start + _AT_ONCE]
+            kept[start : start + _AT_ONCE] = part
+            back = kept[start : start + _AT_ONCE].astype(flat.dtype)
+            if not np.array_equal(back.view(bits), part.view(bits)):  # 0 and -0 are different
+                return array
+    return Narrow(kept.reshape(array.shape), str(array.dtype))
 
 
 def _pad(array: np.ndarray, rows: int) -> np.ndarray:

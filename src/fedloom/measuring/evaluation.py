@@ -29,7 +29,7 @@ from fedloom.population import Federation, Group
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
-from fedloom.rounds.mapping import Plan, map_group
+from fedloom.rounds.parts import Plan, map_group
 from fedloom.rows import Store
 from fedloom.types import Array, Held, Tree
 

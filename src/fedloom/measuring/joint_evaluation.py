@@ -21,7 +21,7 @@ from fedloom.population import Federation, LabelParty
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Tree
 
 OF_PARTIES = ("features", "contribution")

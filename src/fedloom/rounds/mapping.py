@@ -2,13 +2,11 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
 
 from fedloom import draws
 from fedloom.errors import ProtocolError
@@ -16,14 +14,8 @@ from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.pytrees import check_alike
+from fedloom.rounds.parts import Plan, map_group
 from fedloom.types import Array, Held, Tree
-
-
-class Plan(NamedTuple):
-    """How clients are mapped; static, a part of the compiled program."""
-
-    lanes: int | None  # how many clients are computed side by side; None: the whole cohort
-    mesh: Mesh | None  # devices over which the cohort is divided; None: one device
 
 
 class Slots(NamedTuple):
@@ -67,46 +59,6 @@ def answer(
     )
     present = jnp.logical_and(request.to.present, request.when)
     return states, Replies(value, dataclasses.replace(request.to, present=present))
-
-
-def map_group(
-    group: Group | Party, work: Callable[..., Tree], plan: Plan, common: Tree, *per_client: Tree
-) -> Tree:
-    """Apply `work(common, f, *rows)` to clients: side by side, in portions, or over devices.
-
-    What all clients see is handed over as `common`: an array that `work` took from around it would
-    belong to all devices together, and `zeros_like` of it could not be made on one of them. The
-    first of `per_client` holds the clients' positions in the group.
-    """
-    size = per_client[0].shape[0]
-
-    def here(group: Group | Party, common: Tree, *per_client: Tree) -> Tree:
-        def one(index: Array, *rest: Tree) -> Tree:
-            return work(common, group.objective(index), index, *rest)
-
-        if per_client[0].shape[0] == 1:  # nothing to map: plain kernels, without a batch axis
-            out = one(*jax.tree.map(lambda a: a[0], per_client))
-            return jax.tree.map(lambda a: jnp.asarray(a)[None], out)
-        if plan.lanes is None or plan.lanes >= per_client[0].shape[0]:
-            return jax.vmap(one)(*per_client)
-        lanes = None if plan.lanes == 1 else plan.lanes
-        return jax.lax.map(lambda row: one(*row), per_client, batch_size=lanes)
-
-    if plan.mesh is None or size < plan.mesh.size:
-        return here(group, common, *per_client)
-    missing = -size % plan.mesh.size
-    padded = jax.tree.map(lambda a: jnp.concatenate([a, a[:missing]]), per_client)
-    divided, whole = PartitionSpec("clients"), PartitionSpec()
-    out = jax.shard_map(
-        here,
-        mesh=plan.mesh,
-        in_specs=(whole, whole, *[divided] * len(per_client)),
-        out_specs=divided,
-        check_vma=False,
-    )(group, common, *padded)
-    # Every device then holds all rows, so that the hub sums them in the same order everywhere.
-    everywhere = jax.sharding.NamedSharding(plan.mesh, whole)
-    return jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, everywhere)[:size], out)
 
 
 def _run(

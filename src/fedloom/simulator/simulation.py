@@ -18,11 +18,12 @@ from fedloom.measuring.result import Result
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.rounds.program import State
-from fedloom.simulator import hosts, lanes
+from fedloom.simulator import hosts, lanes, placing
+from fedloom.simulator.all_cores import AllCores, Rounds
 from fedloom.simulator.progress import Progress
-from fedloom.simulator.task import Task, put_on_devices
+from fedloom.simulator.task import Task
 from fedloom.types import Tree
 
 _CALL_SECONDS = 0.5  # how long a block may take, so that progress moves and Ctrl-C is heard
@@ -49,6 +50,7 @@ class Simulation:
         self.algorithm = algorithm
         self.root = draws.key(seed)
         self.plan = self._plan(resume)
+        self.cores = AllCores(task.federation, algorithm, self.plan, task.threads)
         self.total, self.eval_every = rounds, eval_every
         self.on_evaluation = on_evaluation
         self._checkpoint, self._checkpoint_seconds = checkpoint, checkpoint_seconds
@@ -83,7 +85,7 @@ class Simulation:
         hub, clients, traffic = self.task.opening(
             self.algorithm, self.federation, self.root, plan=self.plan
         )
-        self.state = State(0, *put_on_devices((hub, clients), self.plan))
+        self.state = State(0, *placing.put_on_devices((hub, clients), self.plan))
         self._count(traffic)
         self._evaluate(())
 
@@ -92,7 +94,9 @@ class Simulation:
         hub, clients, _ = jax.eval_shape(opening, self.algorithm, self.federation, self.root)
         like = State(np.zeros((), np.int64), hub, clients)
         saved = wire.from_named(wire.named(earlier.state), like)
-        self.state = State(int(saved.round), *put_on_devices((saved.hub, saved.clients), self.plan))
+        self.state = State(
+            int(saved.round), *placing.put_on_devices((saved.hub, saved.clients), self.plan)
+        )
         # An interruption leaves an evaluation of its own, which the whole run does not have.
         for row, info in zip(earlier.rows, earlier.info, strict=True):
             if row["round"] % self.eval_every == 0 or row["round"] == self.total:
@@ -115,7 +119,7 @@ class Simulation:
         """Go on to the last round, evaluating on the way."""
         rounds, eval_every = self.total, self.eval_every
         try:
-            self._advance(self.state.round)  # no round yet: this compiles
+            compiling = self._compile()
             rate = 0.0
             while self.state.round < rounds:
                 done = self.state.round
@@ -134,6 +138,9 @@ class Simulation:
                     bar.evaluated(self.rows[-1])
                 if due:
                     self._let_have()
+                left = rounds - self.state.round
+                if self.cores.learn(self.state.round - done, elapsed, left, compiling):
+                    self._compile()
             self.status = "done"
         except KeyboardInterrupt:
             self.status = "interrupted"
@@ -143,6 +150,8 @@ class Simulation:
                 print(told, file=sys.stderr)
             if self.rows[-1]["round"] != done:
                 self._evaluate(())
+        finally:
+            self.cores.end()
 
     def _is_due(self) -> bool:
         """Whether it is time for a checkpoint."""
@@ -185,32 +194,38 @@ class Simulation:
         known = directions.of_metrics(self.task.metrics, self.federation.fed.problem)
         return directions.growing(self.rows[-1], known)
 
-    def _advance(self, stop: int) -> Tree:
-        """Run to round `stop`, or to the last one whose iterates are finite."""
+    def _rounds(self, stop: int) -> Rounds:
+        """The program of the rounds from here to `stop`."""
+        counters = [jnp.asarray(count, jnp.int32) for count in (self.state.round, stop)]
+        state = (self.state.hub, self.state.clients, self.root, *counters)
+        return lambda federation, plan: self.task.rounds(
+            self.algorithm, federation, *state, plan=plan
+        )
 
-        def go(stop: int) -> program.Outcome:
-            start = self.state.round
-            counters = (jnp.asarray(start, jnp.int32), jnp.asarray(stop, jnp.int32))
-            outcome = self.task.rounds(
-                self.algorithm,
-                self.federation,
-                self.state.hub,
-                self.state.clients,
-                self.root,
-                *counters,
-                plan=self.plan,
-            )
-            return jax.block_until_ready(outcome)
-
+    def _compile(self) -> float:
+        """Make the program of rounds ready; returns the seconds that it took."""
+        began = time.perf_counter()
         while True:
             try:
-                outcome = go(stop)
+                self.cores.compile(self._rounds(self.state.round))
+                return time.perf_counter() - began
+            except jax.errors.JaxRuntimeError as error:
+                self._halve(error)
+
+    def _halve(self, error: Exception) -> None:
+        self.plan = self.cores.plan = lanes.halved(self.plan, self.federation.fed.n, error)
+
+    def _advance(self, stop: int) -> Tree:
+        """Run to round `stop`, or to the last one whose iterates are finite."""
+        while True:
+            try:
+                outcome = self.cores.compute(self._rounds(stop))
                 break
             except jax.errors.JaxRuntimeError as error:
-                self.plan = lanes.halved(self.plan, self.federation.fed.n, error)
+                self._halve(error)
         bad = int(outcome.diverged)
         if bad:
-            outcome, stop = go(bad - 1), bad - 1
+            outcome, stop = self.cores.compute(self._rounds(bad - 1)), bad - 1
         self.state = State(stop, outcome.hub, outcome.clients)
         self._count(outcome.traffic)
         if bad:

@@ -1,40 +1,36 @@
 """What runs on one problem over the same clients share: rows on devices, programs, metrics."""
 
-import dataclasses
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AxisType
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.directions import shown
 from fedloom.errors import ParameterError
-from fedloom.hub_view import LabelParty
 from fedloom.measuring.evaluation import OfClients
 from fedloom.measuring.joint_evaluation import OfParties
 from fedloom.measuring.measures import Measures
 from fedloom.measuring.optimum import TO_A_POINT, Optimum
 from fedloom.measuring.reference import Reference
-from fedloom.population import Federation, assemble
+from fedloom.population import Federation, Group, assemble
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.saddle import SaddleProblem
 from fedloom.protocol import Algorithm
-from fedloom.pytrees import payload_bytes
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
+from fedloom.rounds.crew import cores
 from fedloom.rounds.given import check_fit
-from fedloom.rounds.mapping import Plan
-from fedloom.simulator import hosts
-from fedloom.simulator import lanes as lanes_of
+from fedloom.rounds.parts import Plan
+from fedloom.simulator import hosts, placing
 from fedloom.types import Tree
 
-_ROOM_FOR_ROWS = 0.5  # of a device's free memory; models and gradients need the rest
-_SMALL_MODEL = 20_000  # below, a CPU computes all clients side by side; above, one after the other
+_SMALL_MODEL = 20_000  # below, a CPU computes clients side by side; above, one after the other
+_NUMBERS = 90_000  # of a step's rows times a model's size: how much clients side by side compute
 
 
 class Task:
@@ -60,9 +56,11 @@ class Task:
         self.metrics = shown(problem, one_label=labels.ndim == 1) if metrics is None else metrics
         federation = assemble(problem, clients, batch_size, precision)
         hosts.check_same({"the problem and its rows": federation})
-        federation = _within_memory(federation)
+        federation = placing.prepared(federation)
         self.plan = plan_for(federation, devices, lanes)
-        self.federation = put_on_devices(federation, self.plan)
+        of_rows = isinstance(clients, Clients)
+        self.threads = devices if of_rows and on_one_cpu() else 1  # None: as many as pay
+        self.federation = placing.put_on_devices(federation, self.plan)
         self.small = is_small(federation)
         how = {"small_steps": self.small, "deterministic": deterministic}
         self.rounds = compiled(program.rounds, "plan", **how)
@@ -127,62 +125,42 @@ def is_small(federation: Federation) -> bool:
 
 def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> Plan:
     """How to map clients on this machine, or on all machines of a run of several processes."""
+    by_threads = on_one_cpu()
     local = jax.devices() if hosts.several() else jax.local_devices()
     if hosts.several() and devices is not None:
         raise ParameterError(
             f"devices must be left out in a run of several processes, which takes the {len(local)} "
             f"that they have together; got {devices}. Leave it out."
         )
-    if devices is not None and not 1 <= devices <= len(local):
+    most = cores() if by_threads else len(local)
+    if devices is not None and not 1 <= devices <= most:
+        kind = "cores" if by_threads else "devices"
         raise ParameterError(
-            f"devices must be a whole number from 1 to the {len(local)} there are; got {devices}. "
-            f"On a CPU, `jax.config.update('jax_num_cpu_devices', {devices})` at the start of the "
-            f"program makes more."
+            f"devices must be a whole number from 1 to the {most} {kind} there are; got {devices}. "
+            f"Leave it out for as many as pay."
         )
     count = len(local) if devices is None else devices
     mesh = None
-    if count > 1:
+    if count > 1 and not by_threads:
         mesh = jax.make_mesh((count,), ("clients",), (AxisType.Auto,), devices=local[:count])
-    if lanes is None and jax.default_backend() == "cpu" and not is_small(federation):
-        lanes = 1
+    if lanes is None and jax.default_backend() == "cpu":
+        lanes = lanes_on_cpu(federation)
     return Plan(lanes, mesh)
 
 
-def _within_memory(federation: Federation) -> Federation:
-    """The federation, with rows that stay on the host where a device has no room for them."""
-    free = lanes_of.free_memory()
-    columns = isinstance(federation.fed, LabelParty)  # of all people, which every product needs
-    if free is None or columns or payload_bytes(federation.groups) <= _ROOM_FOR_ROWS * free:
-        return federation
-    if hosts.leads():
-        told = "the rows stay in the host's memory: they do not fit into the device's"
-        print(told, file=sys.stderr)
-    groups = [
-        dataclasses.replace(
-            group,
-            train=group.train.streamed(),
-            test=None if group.test is None else group.test.streamed(),
-        )
-        for group in federation.groups
-    ]
-    return dataclasses.replace(federation, groups=tuple(groups))
+def on_one_cpu() -> bool:
+    """Whether threads divide a cohort, and not devices."""
+    return jax.default_backend() == "cpu" and not hosts.several()
 
 
-def put_on_devices(tree: Tree, plan: Plan) -> Tree:
-    """Put arrays on the device, or on all devices of the plan; shared arrays stay shared."""
-    where = None if plan.mesh is None else NamedSharding(plan.mesh, PartitionSpec())
-    placed: dict[int, Any] = {}
+def lanes_on_cpu(federation: Federation) -> int:
+    """How many clients a core computes side by side: so many that a step is worth its kernels.
 
-    def made(leaf: Any) -> Any:
-        if where is not None and hosts.several() and isinstance(leaf, np.ndarray):
-            # As `device_put`, which would send the rows around to compare them once more.
-            array = np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
-            return jax.make_array_from_callback(array.shape, where, lambda part: array[part])
-        return jax.device_put(leaf, where)
-
-    def put(leaf: Any) -> Any:
-        if id(leaf) not in placed:
-            placed[id(leaf)] = made(leaf)
-        return placed[id(leaf)]
-
-    return jax.tree.map(put, tree)
+    Not by the number of cores: by this number cohorts fall into parts, and with it the bits of a
+    run would change.
+    """
+    if not is_small(federation):
+        return 1
+    longest = [group.train.longest for group in federation.groups if isinstance(group, Group)]
+    rows = min(federation.groups[0].batch_size or _NUMBERS, *longest, _NUMBERS)
+    return max(1, _NUMBERS // (rows * federation.fed.layout.size))

@@ -20,7 +20,7 @@ from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, at_round, relay
 from fedloom.pytrees import pytree, static
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Held, Tree
 
 Kinds = tuple[str, ...]  # of "plain" and "weighted": which sums an exchange needs
