@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.directions import ROWS, by_rows, shown_without_scores
+from fedloom.measuring import handing_out
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.measuring.wanted import Wanted, chosen_from
@@ -57,7 +58,7 @@ def whole_model(
     algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
 ) -> Array:
     """The model that the run leaves, as a vector: the hub's."""
-    return algorithm.model(hub, federation.fed)
+    return handing_out.model_of(algorithm, federation.fed, hub)
 
 
 def measure(

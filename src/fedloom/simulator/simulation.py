@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedloom import directions, draws
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import DivergedError
 from fedloom.exchange import wire
-from fedloom.measuring import privacy_ledger
+from fedloom.measuring import handing_out, privacy_ledger
 from fedloom.measuring.result import Result
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
@@ -171,7 +170,7 @@ class Simulation:
         )
         hub, clients = to_host((self.state.hub, self.state.clients))
         return Result(
-            model=to_host(fed.layout.unravel(vector)),
+            model=fed.layout.unravel(np.asarray(to_host(vector))),
             state=State(np.int64(self.state.round), hub, clients),
             rows=self.rows,
             client_metrics=self.client_metrics,
@@ -196,7 +195,7 @@ class Simulation:
 
     def _rounds(self, stop: int) -> Rounds:
         """The program of the rounds from here to `stop`."""
-        counters = [jnp.asarray(count, jnp.int32) for count in (self.state.round, stop)]
+        counters = (np.int32(self.state.round), np.int32(stop))  # by JAX they would be programs
         state = (self.state.hub, self.state.clients, self.root, *counters)
         return lambda federation, plan: self.task.rounds(
             self.algorithm, federation, *state, plan=plan
@@ -244,14 +243,12 @@ class Simulation:
         raise error
 
     def _evaluate(self, info: Tree) -> None:
+        method, hub, clients = handing_out.simplest(
+            self.algorithm, self.federation.fed, self.state.hub, self.state.clients
+        )
         raw = to_host(
             self.task.measure(
-                self.algorithm,
-                self.federation,
-                self.state.hub,
-                self.state.clients,
-                plan=self.plan,
-                wanted=self.task.wanted,
+                method, self.federation, hub, clients, plan=self.plan, wanted=self.task.wanted
             )
         )
         self.client_metrics = self.task.measures.per_client(raw, self.federation, self.task.wanted)

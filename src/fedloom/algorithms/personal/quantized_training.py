@@ -18,9 +18,7 @@ how to have it as released), and in that steps are counted in rounds. The method
 as the paper spells it.
 """
 
-from typing import Any, ClassVar, NamedTuple
-
-import optax
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from fedloom.algorithms.personal import quantisation
 from fedloom.algorithms.personal.own_models import IdleHub, decay_param, passes
@@ -37,6 +35,9 @@ from fedloom.parameters import one_of, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
+
+if TYPE_CHECKING:
+    import optax
 
 
 class QuantisedClient(NamedTuple):
@@ -98,5 +99,7 @@ class QuantizedTraining(Algorithm):
         """The client's quantised model."""
         return quantised(self.quantise, f, client.point)
 
-    def _rule(self) -> optax.GradientTransformation:
+    def _rule(self) -> "optax.GradientTransformation":
+        import optax
+
         return optax.scale_by_adam() if self.optimiser == "adam" else optax.identity()
