@@ -95,7 +95,7 @@ def _measure_model(
             algorithm, model = common
             deployed = algorithm.deployed(model, client, f)
             layout, problem = f.layout, group.problem
-            if algorithm.own_models:
+            if algorithm.personal_models:
                 layout, problem = f.own.layout, f.own.problem
             arrays = layout.unravel(deployed)
             batch = store.client(index).everything()

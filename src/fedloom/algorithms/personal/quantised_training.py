@@ -21,7 +21,7 @@ as the paper spells it.
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from fedloom.algorithms.personal import quantisation
-from fedloom.algorithms.personal.own_models import IdleHub, decay_param, passes
+from fedloom.algorithms.personal.personal_models import IdleHub, decay_param, passes
 from fedloom.algorithms.personal.quantisation import (
     Quantisation,
     QuantisedModel,
@@ -48,11 +48,11 @@ class QuantisedClient(NamedTuple):
 
 
 @algorithm
-class QuantizedTraining(Algorithm):
+class QuantisedTraining(Algorithm):
     """Proximal training of a quantised model at every client, on its own rows."""
 
     takes: ClassVar[str] = "personal"
-    own_models: ClassVar[bool] = True
+    personal_models: ClassVar[bool] = True
 
     lr: StepSize = param(step_size, "step size of the weights")
     quantise: Quantisation | None = quantise_param(Quantisation())
