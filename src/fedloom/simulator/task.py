@@ -59,7 +59,7 @@ class Task:
         self.federation = put_on_devices(places.placed(federation, self.plan), self.plan)
         self.small = is_small(federation)
         how = {"small_steps": self.small, "deterministic": deterministic}
-        self.rounds = compiled(program.rounds, "plan", **how)
+        self.rounds = compiled(program.rounds, "plan", given_away=("hub", "clients"), **how)
         self.opening = compiled(program.opening, "plan", **how)
         # Parties have a model only together, so its metrics are taken together.
         self.measures: Measures = OfParties() if isinstance(clients, Parties) else OfClients()
