@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedloom.draws import Domain
-from fedloom.on_disk import OnDisk
+from fedloom.on_disk import OnDisk, room_for
 from fedloom.rows import OnHost, Rows, Store
 from fedloom.types import Array
 
@@ -38,7 +38,7 @@ def divide(store: Store, mesh: Mesh) -> Store:
     def over_devices(array: np.ndarray | OnDisk) -> jax.Array:
         def of_device(index: Any) -> np.ndarray:
             first = (index[0].start or 0) // block * each
-            made = np.zeros((block, *array.shape[1:]), array.dtype)
+            made = room_for((block, *array.shape[1:]), array.dtype)
             own = np.arange(first, min(first + each, len(sizes)))
             apart = np.flatnonzero(begins[own[1:]] != (begins + sizes)[own[:-1]]) + 1
             for run in np.split(own, apart) if len(own) else ():  # clients with rows in turn

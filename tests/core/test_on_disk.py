@@ -10,7 +10,8 @@ import fedloom as fl
 from data.messages import raises
 from fedloom import rows as rows_of
 from fedloom.errors import DataError
-from fedloom.on_disk import OnDisk
+from fedloom.on_disk import OnDisk, room_for
+from fedloom.simulator import places
 
 DIGITS = fl.data.load("digits")
 
@@ -49,6 +50,12 @@ def test_types_are_those_that_are_asked_for(tmp_path):
     assert repr(pixels) == "OnDisk(float32[15, 3, 2])"
 
 
+def test_rows_that_are_read_into_memory_are_not_copied_to_a_cpu():
+    made = room_for((100, 7), np.float32)
+    assert made.shape == (100, 7) and not made.any()
+    assert jax.device_put(made).unsafe_buffer_pointer() == made.ctypes.data
+
+
 def on_disk(clients, folder):
     """The same clients with features in files."""
 
@@ -59,8 +66,16 @@ def on_disk(clients, folder):
     return dataclasses.replace(clients, train=train, test=test)
 
 
+@pytest.fixture
+def no_room(monkeypatch):
+    """No rows fit into memory."""
+    monkeypatch.setattr(places, "_OF_A_MACHINE", 0.0)
+
+
 @pytest.mark.parametrize("problem", ["multinomial", "network", "regression"])
-def test_rows_on_the_disk_give_the_bits_of_rows_in_memory(tmp_path, monkeypatch, problem):
+def test_rows_on_the_disk_give_the_bits_of_rows_in_memory(
+    tmp_path, monkeypatch, no_room, capsys, problem
+):
     """Metrics too, though they see some rows at a time; those of scores among them."""
     monkeypatch.setattr(rows_of, "_AT_ONCE", 64 * 4 * 6 * 5)  # five rows of each client
     tested = 0.2 if problem == "network" else None
@@ -81,12 +96,13 @@ def test_rows_on_the_disk_give_the_bits_of_rows_in_memory(tmp_path, monkeypatch,
         )
 
     here, there = run(clients), run(on_disk(clients, tmp_path))
+    assert "the rows stay on the disk" in capsys.readouterr().err
     assert all(map(np.array_equal, *map(jax.tree.leaves, (here.state, there.state))))
     for one, other in zip(here.rows, there.rows, strict=True):
         assert one == other | {"seconds": one["seconds"]}
 
 
-def test_full_gradients_and_the_optimum_of_rows_on_the_disk(tmp_path):
+def test_full_gradients_and_the_optimum_of_rows_on_the_disk(tmp_path, no_room):
     clients = fl.data.partition(DIGITS, "iid", clients=3)
     there = on_disk(clients, tmp_path)
     problem = fl.problems.Multinomial(l2=0.1)
@@ -113,7 +129,24 @@ def test_memory_mapped_arrays_stay_on_the_disk(tmp_path):
     )
 
 
-def test_a_gap_is_named_when_it_is_read(tmp_path):
+def test_rows_that_fit_are_read_into_memory_once(tmp_path, monkeypatch, capsys):
+    clients = fl.data.partition(DIGITS, "dirichlet", clients=6, alpha=0.5, test_fraction=0.2)
+    there, read, seen = on_disk(clients, tmp_path), OnDisk.read, []
+    monkeypatch.setattr(
+        OnDisk, "read", lambda self, rows: seen.append(rows.size) or read(self, rows)
+    )
+    method, problem = fl.algorithms.FedAvg(lr=0.1, local_steps=2), fl.problems.Multinomial()
+    models = [
+        fl.simulate(method, problem, held, rounds=3, progress=False).model
+        for held in (clients, there)
+    ]
+    assert all(map(np.array_equal, *map(jax.tree.leaves, models)))
+    assert sum(seen) == len(DIGITS) and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("part", [0.0, 1.0])
+def test_a_gap_is_named_when_it_is_read(tmp_path, monkeypatch, part):
+    monkeypatch.setattr(places, "_OF_A_MACHINE", part)
     x = DIGITS.x.copy()
     x[700] = np.nan
     clients = fl.data.from_arrays([(mapped(tmp_path, x), DIGITS.y)])

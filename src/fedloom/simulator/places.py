@@ -19,7 +19,7 @@ from fedloom import divided_rows
 from fedloom.divided_rows import source
 from fedloom.errors import DataError
 from fedloom.hub_view import LabelParty
-from fedloom.on_disk import OnDisk
+from fedloom.on_disk import OnDisk, room_for
 from fedloom.population import Federation
 from fedloom.pytrees import payload_bytes
 from fedloom.rounds.mapping import Plan
@@ -64,7 +64,7 @@ def room(on_disk: bool) -> int | None:
 def alike(federation: Federation) -> dict[str, Any]:
     """What processes compare of rows on the disk, of which none reads all: sizes and some rows."""
     told: dict[str, Any] = {}
-    for i, group in enumerate(federation.groups):
+    for i, group in enumerate(federation.groups if hosts.several() else ()):
         for kind in ("train", "test"):
             store = getattr(group, kind)
             array = None if not isinstance(store, Store) else source(store.rows.x)
@@ -108,7 +108,7 @@ def _in_memory(federation: Federation) -> Federation:
         if not isinstance(array, OnDisk):
             return store
         if (id(array), count) not in read:
-            made = np.zeros((count, *array.shape[1:]), array.dtype)
+            made = room_for((count, *array.shape[1:]), array.dtype)
             array.read_into(made[: len(array)], 0)
             read[id(array), count] = made
         return dataclasses.replace(store, rows=Rows(read[id(array), count], store.rows.y))
