@@ -1,6 +1,8 @@
 """A crew of threads computes the bits of one thread, and a run takes it on where it pays."""
 
+import itertools
 import threading
+import time
 
 import jax
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.errors import ParameterError
-from fedloom.rounds.crew import cores, crew_of
+from fedloom.rounds import crew
+from fedloom.rounds.crew import Crew, cores, crew_of
 from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.simulator import all_cores, many_runs, task
 from fedloom.simulator.all_cores import AllCores
@@ -74,13 +77,13 @@ def test_devices_of_a_cpu_are_its_cores():
         simulate(devices=999)
 
 
-def trial(monkeypatch, lanes=2):
+def trial(monkeypatch, lanes=2, state_bytes=100):
     monkeypatch.setattr(all_cores, "cores", lambda: 2)
     made = Task(
         METHOD, PROBLEM, CLIENTS, batch_size=8, metrics=(), precision="float32", optimum=None,
         devices=None, deterministic=True, lanes=lanes,
     )  # fmt: skip
-    return AllCores(made.federation, METHOD, made.plan, made.threads)
+    return AllCores(made.federation, METHOD, made.plan, made.threads, state_bytes)
 
 
 def test_a_crew_is_tried_where_enough_is_left_and_kept_where_it_is_faster(monkeypatch):
@@ -109,6 +112,35 @@ def test_a_cohort_in_one_part_needs_no_crew(monkeypatch):
     way = trial(monkeypatch, lanes=7)
     assert not way.learn(100, 1.0, left=10**6, cost=1.0)
     assert way.crew is None
+
+
+def test_large_states_are_not_copied_for_every_thread(monkeypatch):
+    way = trial(monkeypatch, state_bytes=2**28)
+    assert not way.learn(100, 1.0, left=10**6, cost=1.0)
+    assert way.crew is None
+
+
+@SEVERAL
+def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch):
+    alone = simulate(devices=1, lanes=2)
+    meet, calls = Crew._meet, itertools.count()
+
+    def late(self, *args):
+        if next(calls) == 5:
+            time.sleep(1.0)
+        meet(self, *args)
+
+    monkeypatch.setattr(Crew, "_meet", late)
+    monkeypatch.setattr(crew, "_PATIENCE", 0.2)
+    assert_same_bits(alone, simulate(devices=2, lanes=2))
+    assert next(calls) < 12  # of six rounds: the crew has given up
+
+
+def test_as_many_threads_as_jax_is_told_to_have(monkeypatch):
+    there = cores()
+    for told, expected in (("1", 1), ("0", 1), ("999", there), ("many", there)):
+        monkeypatch.setenv("NPROC", told)
+        assert cores() == expected
 
 
 def test_one_crew_works_at_a_time(monkeypatch):
@@ -141,7 +173,7 @@ def test_runs_side_by_side_have_a_core_each(monkeypatch):
 
 
 def test_where_a_member_fails_all_end_with_its_error():
-    crew = crew_of(2)
+    pair = crew_of(2)
     met = threading.Event()
 
     def work(rank):
@@ -149,11 +181,26 @@ def test_where_a_member_fails_all_end_with_its_error():
             met.wait(10)
             raise ValueError("lost")
         met.set()
-        crew._meet(0, None, [np.zeros(2)], [np.ones(2)], np.int32(rank))
+        pair._meet(0, None, [np.zeros(2)], [np.ones(2)], np.int32(rank))
 
-    with pytest.raises((ValueError, threading.BrokenBarrierError)):
-        crew.do(work)
-    assert crew.do(lambda rank: rank) == [0, 1]
+    with pytest.raises(ValueError, match="lost"):
+        pair.do(work)
+    assert pair.do(lambda rank: rank) == [0, 1]
+
+
+def test_nobody_waits_for_a_member_that_failed_before():
+    pair, lost = crew_of(2), threading.Event()
+
+    def work(rank):
+        if rank == 1:
+            lost.set()
+            raise ValueError("lost")
+        lost.wait(10)
+        time.sleep(0.1)
+        pair._meet(0, None, [np.zeros(2)], [np.ones(2)], np.int32(rank))
+
+    with pytest.raises(ValueError, match="lost"):
+        pair.do(work)
 
 
 @pytest.mark.parametrize(

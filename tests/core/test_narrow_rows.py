@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import fedloom as fl
+from fedloom.on_disk import aligned as laid_out
 from fedloom.rows import Narrow, narrowed
-from fedloom.simulator import lanes, placing
+from fedloom.simulator import lanes, places
 from fedloom.simulator.task import Task
 
 RNG = np.random.default_rng(0)
@@ -26,7 +27,7 @@ def simulate(clients=CLIENTS, **options):
 @pytest.mark.parametrize("batch_size", [4, None])
 def test_the_bits_are_those_of_wide_rows(batch_size, monkeypatch):
     narrow = simulate(batch_size=batch_size)
-    monkeypatch.setattr(placing, "narrowed", lambda array: array)
+    monkeypatch.setattr(places, "narrowed", lambda array: array)
     wide = simulate(batch_size=batch_size)
     jax.tree.map(np.testing.assert_array_equal, narrow.state, wide.state)
     assert narrow.final == wide.final | {"seconds": narrow.final["seconds"]}
@@ -47,7 +48,7 @@ def test_what_would_lose_a_bit_stays_as_it_is(value):
     assert narrowed(array) is array
 
 
-def test_rows_that_stay_on_the_host_stay_narrow_there(monkeypatch, capsys):
+def test_rows_that_stay_on_the_host_give_the_bits_of_narrow_ones(monkeypatch, capsys):
     here = simulate()
     monkeypatch.setattr(lanes, "free_memory", lambda: 1)
     there = simulate()
@@ -69,7 +70,7 @@ def test_arrays_are_placed_where_a_cpu_takes_them_as_they_lie():
     room = np.empty(1000 + 64, np.uint8)
     start = -room.ctypes.data % 64
     aligned, crooked = room[start : start + 800], room[start + 1 : start + 801]
-    assert placing._aligned(aligned) is aligned
-    moved = placing._aligned(crooked)
+    assert laid_out(aligned) is aligned
+    moved = laid_out(crooked)
     assert moved.ctypes.data % 64 == 0
     np.testing.assert_array_equal(moved, crooked)

@@ -42,7 +42,7 @@ def simplest(
     if (
         own.deployed is not Algorithm.deployed
         or own.other_models is not Algorithm.other_models
-        or method.own_models
+        or method.personal_models
     ):
         return method, hub, clients
     return _ANY[method.dual], _Hub(model_of(method, fed, hub)), tuple(() for _ in clients)

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedloom.errors import DataError
 from fedloom.parameters import one_of, param

@@ -4,9 +4,10 @@ Every member is a thread that runs the same compiled program on the same rows, t
 included, and leaves out the parts of the others. Where the cohort is done they meet, and each goes
 on with what all have computed. JAX is left as the user has it: there is one device, as before.
 
-Members meet in a callback. If all threads that JAX has for computing waited in callbacks of crews
-that are not complete, nothing would go on; so one crew works at a time, and it has no more members
-than the CPU has cores.
+Members meet in a callback, in which they keep a thread of those that JAX has for computing. If all
+of these waited, nothing would go on. So one crew works at a time, it has no more members than JAX
+has threads, and its programs have no kernel that needs another one (`compiling.compiled`). Should
+members miss each other all the same, they give up, and one thread does their work.
 """
 
 import functools
@@ -25,14 +26,21 @@ from fedloom.types import Array, Tree
 
 T = TypeVar("T")
 
+_PATIENCE = 60.0  # seconds for which a member waits for the others
+
 _working = threading.Lock()  # held by the crew that works now
 
 
 def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """How many cores this process may use, of which JAX has a thread each."""
+    known = hasattr(os, "sched_getaffinity")
+    count = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+    told = os.environ.get("NPROC", "")  # by which JAX, too, is kept from using all
+    return max(1, min(count, int(told))) if told.isdecimal() else count
+
+
+class CannotMeetError(RuntimeError):
+    """Members of a crew did not come together in time."""
 
 
 class Crew:
@@ -44,6 +52,7 @@ class Crew:
         self._lock = threading.Lock()
         self._meetings: dict[tuple[int, int], _Meeting] = {}  # by place in the program, and turn
         self._turns: dict[tuple[int, int], int] = {}  # of a member, at a place in the program
+        self._failed = False  # whether a member has, so that nobody is to wait for it
 
     def shared(self, tree: Tree, rank: Array) -> Tree:
         """Arrays that have the parts of all members, of arrays in which each has its own.
@@ -65,6 +74,8 @@ class Crew:
         member = int(np.asarray(rank))
         own = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
         with self._lock:
+            if self._failed:
+                raise threading.BrokenBarrierError
             turn = self._turns[member, place] = self._turns.get((member, place), 0) + 1
             if (place, turn) not in self._meetings:
                 self._meetings[place, turn] = _Meeting(self.size, own)
@@ -72,7 +83,7 @@ class Crew:
         for whole, part in zip(meeting.arrays, own, strict=True):
             first, last = self.mine(member, len(part))
             whole[first:last] = part[first:last]
-        if meeting.barrier.wait() == 0:  # one of them, when all have come
+        if meeting.barrier.wait(_PATIENCE) == 0:  # one of them, when all have come
             del self._meetings[place, turn]
         for target, whole in zip(jax.tree.leaves(out), meeting.arrays, strict=True):
             np.asarray(target)[...] = whole
@@ -86,14 +97,21 @@ class Crew:
         _working.release()
 
     def do(self, work: Callable[[int], T]) -> list[T]:
-        """Let every member do `work(rank)`; where one fails all end, with its error."""
+        """Let every member do `work(rank)`; where one fails all end, with its error.
+
+        Raises:
+            CannotMeetError: If a member has waited for the others in vain.
+        """
         self._turns.clear()
+        self._meetings.clear()
+        self._failed = False
         with ThreadPoolExecutor(self.size, "fedloom-crew") as threads:
             done = [threads.submit(self._member, work, rank) for rank in range(self.size)]
-        self._meetings.clear()
         errors = [error for d in done if (error := d.exception()) is not None]
-        if errors:
-            raise errors[0]
+        if errors:  # those who were left alone say less than the one that failed
+            raise min(
+                errors, key=lambda error: threading.BrokenBarrierError.__name__ in repr(error)
+            )
         return [d.result() for d in done]
 
     def _member(self, work: Callable[[int], T], rank: int) -> T:
@@ -101,6 +119,7 @@ class Crew:
             return work(rank)
         except BaseException:
             with self._lock:
+                self._failed = True
                 for meeting in self._meetings.values():
                     meeting.barrier.abort()
             raise

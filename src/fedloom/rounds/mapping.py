@@ -14,7 +14,7 @@ from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.pytrees import check_alike
-from fedloom.rounds.parts import Plan, map_group
+from fedloom.rounds.parts import Plan, is_static, map_group
 from fedloom.types import Array, Held, Tree
 
 
@@ -75,7 +75,7 @@ def _run(
     """One group's part of an exchange."""
     ids = slots.clients if group.members is None else jnp.asarray(group.members)[slots.clients]
     client_keys = jax.vmap(lambda id: draws.client_key(root, round, exchange, id))(jnp.asarray(ids))
-    whole_group = _is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
+    whole_group = is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
     before = state if whole_group else _taken(state, slots.clients)
 
     def work(
@@ -88,13 +88,13 @@ def _run(
         check_alike(told, client, after, "client")
         return after, reply
 
-    per_client: tuple[Tree, ...] = (jnp.asarray(slots.clients), before, client_keys)
+    per_client: tuple[Tree, ...] = (slots.clients, before, client_keys)
     common: tuple[Tree, ...] = (algorithm, request.message)
     if request.each:
         common = (algorithm,)
         per_client += (jax.tree.map(lambda stack: stack[slots.places], request.message),)
     after, reply = map_group(group, work, plan, common, *per_client)
-    if _is_static(slots.present) and np.all(slots.present):
+    if is_static(slots.present) and np.all(slots.present):
         if whole_group:
             return after, reply
         return jax.tree.map(lambda s, a: s.at[slots.clients].set(a), state, after), reply
@@ -129,7 +129,7 @@ def _slots(cohort: Cohort, group: Group | Party, n: int) -> Slots:
         return Slots(np.arange(size), cohort.ids, cohort.present)
     position = np.full(n, group.size, np.int32)
     position[list(group.members)] = np.arange(group.size)
-    if _is_static(cohort.ids):
+    if is_static(cohort.ids):
         places = np.flatnonzero(position[cohort.ids] < group.size)
         return Slots(places, position[cohort.ids[places]], cohort.present[places])
     index = jnp.asarray(position)[cohort.ids]
@@ -143,7 +143,7 @@ def _merge(parts: list[tuple[Slots, Tree]], cohort: Cohort) -> Tree:
     if len(parts) == 1:
         return parts[0][1]
     size = len(cohort)
-    if all(_is_static(s.places) and _is_static(s.present) and s.present.all() for s, _ in parts):
+    if all(is_static(s.places) and is_static(s.present) and s.present.all() for s, _ in parts):
         order = np.argsort(np.concatenate([slots.places for slots, _ in parts]))
         in_order = np.array_equal(order, np.arange(size))
 
@@ -192,7 +192,3 @@ def _check_stack(request: Ask) -> None:
                 f"an entry for each of the {len(request.to)} slots of the cohort; one has the "
                 f"shape {jnp.shape(leaf)}. Stack one message for each."
             )
-
-
-def _is_static(array: Held) -> bool:
-    return isinstance(array, np.ndarray)

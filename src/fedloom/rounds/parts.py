@@ -1,22 +1,25 @@
 """A cohort in parts: clients side by side, one part after the other, and parts over devices.
 
-How a cohort falls into parts depends on its size and on the lanes of the plan, never on devices.
-On a CPU a part is computed behind a branch that XLA cannot look into, and so are the results
-gathered: every number of devices then runs the very same kernels on the very same numbers, and the
-same bits come out. Left alone, XLA fuses what stands next to each other, and what is fused may
-round differently.
+How many clients a part has depends on the size of the cohort and on the lanes of the plan, never on
+devices or threads. On a CPU a part is computed behind a branch that XLA cannot look into, and so
+are the results gathered: however parts are divided, the very same kernels run on the very same
+numbers, and the same bits come out. Left alone, XLA fuses what stands next to each other, and what
+is fused may round differently.
 """
 
+import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from fedloom.divided_rows import AXIS, fetched, specs
 from fedloom.population import Group, Party
 from fedloom.rounds.crew import Crew
-from fedloom.types import Array, Tree
+from fedloom.types import Array, Held, Tree
 
 
 class Plan(NamedTuple):
@@ -30,18 +33,20 @@ class Plan(NamedTuple):
 def map_group(
     group: Group | Party, work: Callable[..., Tree], plan: Plan, common: Tree, *per_client: Tree
 ) -> Tree:
-    """Apply `work(common, f, *rows)` to clients: side by side, in parts, or over devices.
+    """Apply `work(common, f, measured, *rows)` to clients: side by side, in parts, over devices.
 
     What all clients see is handed over as `common`: an array that `work` took from around it would
     belong to all devices together, and `zeros_like` of it could not be made on one of them. The
-    first of `per_client` holds the clients' positions in the group.
+    first of `per_client` holds the clients' positions in the group; `measured` are the rows on
+    which a client is measured, for who asks all clients at once.
     """
     size = per_client[0].shape[0]
     count = number_of_parts(size, plan.lanes)
 
     def here(group: Group | Party, common: Tree, *per_client: Tree) -> Tree:
         def one(index: Array, *rest: Tree) -> Tree:
-            return work(common, group.objective(index), index, *rest)
+            measured = group.measured.client(index) if isinstance(group, Group) else None
+            return work(common, group.objective(index), measured, *rest)
 
         def part(*per_client: Tree) -> Tree:
             if per_client[0].shape[0] > 1:
@@ -52,35 +57,12 @@ def map_group(
 
         if count == 1:
             return part(*per_client)
-        if plan.crew is not None and isinstance(group, Group):
-            return _by_crew(plan.crew, group, part, per_client)
-        return jax.lax.map(lambda parts: _apart(group, part, *parts), per_client)
+        return _one_after_the_other(group, part, -(-size // count), plan.crew, per_client)
 
-    if count == 1:
-        return here(group, common, *per_client)
-    devices = 1 if plan.mesh is None else plan.mesh.size
-    side_by_side = -(-size // count)
-    computed = -(-count // devices) * devices
-    parts = jax.tree.map(lambda a: _parts(a, computed, side_by_side), per_client)
-    if plan.mesh is None:
-        out = here(group, common, *parts)
-    else:
-        divided, whole = PartitionSpec("clients"), PartitionSpec()
-        out = jax.shard_map(
-            here,
-            mesh=plan.mesh,
-            in_specs=(whole, whole, *[divided] * len(parts)),
-            out_specs=divided,
-            check_vma=False,
-        )(group, common, *parts)
-        # Every device then holds all rows, so that the hub sums them in the same order everywhere.
-        everywhere = NamedSharding(plan.mesh, whole)
-        out = jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, everywhere), out)
-
-    def in_order(out: Tree) -> Tree:
-        return jax.tree.map(lambda a: a.reshape(computed * side_by_side, *a.shape[2:])[:size], out)
-
-    return _apart(group, in_order, out)
+    rows_divided = isinstance(group, Group) and group.train.each > 0
+    if plan.mesh is None or (size < plan.mesh.size and not rows_divided):
+        return here(group, common, jnp.asarray(per_client[0]), *per_client[1:])
+    return _over_devices(plan.mesh, here, group, common, *per_client)
 
 
 def number_of_parts(size: int, lanes: int | None) -> int:
@@ -95,18 +77,88 @@ def number_of_parts(size: int, lanes: int | None) -> int:
     return min(range(least, 2 * least), key=lambda count: count * -(-size // count))
 
 
-def _by_crew(crew: Crew, group: Group, part: Callable[..., Tree], per_client: Tree) -> Tree:
+def _one_after_the_other(
+    group: Group | Party,
+    part: Callable[..., Tree],
+    side_by_side: int,
+    crew: Crew | None,
+    per_client: Tree,
+) -> Tree:
+    """Map over clients in parts of so many."""
+    size = per_client[0].shape[0]
+    count = -(-size // side_by_side)
+    parts = jax.tree.map(lambda a: _parts(a, count, side_by_side), per_client)
+    if crew is not None and isinstance(group, Group):
+        out = _by_crew(crew, group, part, parts)
+    else:
+        out = jax.lax.map(lambda some: _apart(group, part, *some), parts)
+
+    def in_order(out: Tree) -> Tree:
+        return jax.tree.map(lambda a: a.reshape(count * side_by_side, *a.shape[2:])[:size], out)
+
+    return _apart(group, in_order, out)
+
+
+def _by_crew(crew: Crew, group: Group, part: Callable[..., Tree], parts: Tree) -> Tree:
     """Compute the parts that are this member's, and take those of the others from them."""
-    count, rank = per_client[0].shape[0], jnp.asarray(group.rank)
+    count, rank = parts[0].shape[0], jnp.asarray(group.rank)
     part = jax.jit(part, inline=True)  # traced once for both uses
-    shapes = jax.eval_shape(part, *jax.tree.map(lambda a: a[0], per_client))
+    shapes = jax.eval_shape(part, *jax.tree.map(lambda a: a[0], parts))
     nothing = jax.tree.map(lambda s: jnp.zeros((count, *s.shape), s.dtype), shapes)
 
     def one(place: Array, out: Tree) -> Tree:
-        made = _apart(group, part, *jax.tree.map(lambda a: a[place], per_client))
+        made = _apart(group, part, *jax.tree.map(lambda a: a[place], parts))
         return jax.tree.map(lambda all, own: all.at[place].set(own), out, made)
 
     return crew.shared(jax.lax.fori_loop(*crew.mine(rank, count), one, nothing), rank)
+
+
+def _over_devices(
+    mesh: Mesh,
+    here: Callable[..., Tree],
+    group: Group | Party,
+    common: Tree,
+    index: Held,
+    *per_client: Tree,
+) -> Tree:
+    """Let each device do `here` with as many clients, and with their rows, which it may lack."""
+    size, devices = index.shape[0], mesh.size
+    rows_divided = isinstance(group, Group) and group.train.each > 0
+    everyone = is_static(index) and np.array_equal(index, np.arange(group.size))
+    filled = -(-size // devices) * devices
+    padded = jax.tree.map(lambda a: _padded(a, filled), (jnp.asarray(index), *per_client))
+    divided, whole = PartitionSpec(AXIS), PartitionSpec()
+
+    def on_device(group: Any, common: Tree, asked: Array, *own: Tree) -> Tree:
+        if rows_divided and not everyone:
+            group = dataclasses.replace(group, train=fetched(group.train, asked, devices))
+            own = (jnp.arange(len(asked) // devices), *own[1:])
+        return here(group, common, *own)
+
+    out = jax.shard_map(
+        on_device,
+        mesh=mesh,
+        in_specs=(_lies(group), whole, whole, *[divided] * len(padded)),
+        out_specs=divided,
+        check_vma=False,
+    )(group, common, padded[0], *padded)
+    # Every device then holds all rows, so that the hub sums them in the same order everywhere.
+    everywhere = NamedSharding(mesh, whole)
+    return jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, everywhere)[:size], out)
+
+
+def _lies(group: Group | Party) -> Any:
+    """Which arrays of a group are divided over the devices, and which lie on each of them."""
+    whole = PartitionSpec()
+    if isinstance(group, Party) or not group.train.each:
+        return whole
+    rest: Any = jax.tree.map(lambda _: whole, group)
+    return dataclasses.replace(rest, train=specs(group.train), test=specs(group.test))
+
+
+def is_static(array: Held) -> bool:
+    """Whether numbers are known while the program is made."""
+    return isinstance(array, np.ndarray)
 
 
 def _parts(array: Array, count: int, side_by_side: int) -> Array:
@@ -114,6 +166,12 @@ def _parts(array: Array, count: int, side_by_side: int) -> Array:
     missing = count * side_by_side - array.shape[0]
     filled = jnp.concatenate([array, jnp.repeat(array[:1], missing, 0)]) if missing else array
     return filled.reshape(count, side_by_side, *array.shape[1:])
+
+
+def _padded(array: Array, length: int) -> Array:
+    """An array brought to a length by what it begins with."""
+    times, more = divmod(length, len(array))
+    return jnp.concatenate([*[array] * times, array[:more]])
 
 
 def _apart(group: Group | Party, function: Callable[..., Tree], *args: Tree) -> Tree:

@@ -12,16 +12,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.exchange.expected import exchanges
+from fedloom.exchange.expected import expected_exchanges
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm
-from fedloom.rounds.crew import Crew, cores, crew_of
+from fedloom.rounds.crew import CannotMeetError, Crew, cores, crew_of
 from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.rounds.program import Outcome
 
 _WORTH = 5.0  # how many times what it costs to try must be left to compute
 _LEAST = 0.5  # seconds over which a rate is measured
 _FASTER = 1.1
+_MOST_BYTES = 2**28  # of the states of all members
 
 Rounds = Callable[[Federation, Plan], Outcome]
 
@@ -30,12 +31,20 @@ class AllCores:
     """How many threads compute a run, and the trial that decides it."""
 
     def __init__(
-        self, federation: Federation, algorithm: Algorithm, plan: Plan, size: int | None
+        self,
+        federation: Federation,
+        algorithm: Algorithm,
+        plan: Plan,
+        size: int | None,
+        state_bytes: int,
     ) -> None:
-        """A number of threads that is given is kept; None stands for as many as pay."""
+        """A number of threads that is given is kept; None stands for as many as pay.
+
+        Each of them has a state of its own, so that there is no choice where states are large.
+        """
         self.federation, self.algorithm, self.plan = federation, algorithm, plan
         self.crew: Crew | None = None
-        self._untried = size is None and cores() > 1
+        self._untried = size is None and cores() > 1 and cores() * state_bytes <= _MOST_BYTES
         self._alone: float | None = None  # rounds a second of one thread, while a crew is on trial
         self._rounds, self._seconds = 0, 0.0  # since the last change
         if size is not None and size > 1:
@@ -52,7 +61,11 @@ class AllCores:
             with jax.enable_x64(wide):  # a thread begins with JAX's own setting
                 return jax.block_until_ready(rounds(self._copies[rank], plan))
 
-        return self.crew.do(member)[0]
+        try:
+            return self.crew.do(member)[0]
+        except CannotMeetError:  # the state is as it was: a crew's program does not write over it
+            self.end()
+            return self.compute(rounds)
 
     def compile(self, rounds: Rounds) -> Outcome:
         """Make the program ready, by rounds of which there is none, so that nobody meets."""
@@ -79,7 +92,8 @@ class AllCores:
             self._alone = None
         elif self._untried and left / rate > _WORTH * max(cost, _LEAST):
             self._untried = False
-            asked = [e.clients for e in exchanges(self.algorithm, self.federation)]
+            said = expected_exchanges(self.algorithm, self.federation)
+            asked = [exchange.clients for stage in said.values() for exchange in stage]
             parts = number_of_parts(max([*asked, 1]), self.plan.lanes)
             self._take_on(min(cores(), parts))
             self._alone = rate if self.crew else None

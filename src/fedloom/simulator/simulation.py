@@ -14,13 +14,15 @@ from fedloom.errors import DivergedError
 from fedloom.exchange import wire
 from fedloom.measuring import handing_out, privacy_ledger
 from fedloom.measuring.result import Result
+from fedloom.population import Federation
 from fedloom.protocol import Algorithm
-from fedloom.pytrees import to_host
+from fedloom.pytrees import payload_bytes, to_host
 from fedloom.rounds import program
 from fedloom.rounds.parts import Plan
 from fedloom.rounds.program import State
-from fedloom.simulator import hosts, lanes, placing
+from fedloom.simulator import hosts, lanes, places
 from fedloom.simulator.all_cores import AllCores, Rounds
+from fedloom.simulator.handing_over import KEPT_SECONDS, Kept, copied, is_gone
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.task import Task
 from fedloom.types import Tree
@@ -49,7 +51,6 @@ class Simulation:
         self.algorithm = algorithm
         self.root = draws.key(seed)
         self.plan = self._plan(resume)
-        self.cores = AllCores(task.federation, algorithm, self.plan, task.threads)
         self.total, self.eval_every = rounds, eval_every
         self.on_evaluation = on_evaluation
         self._checkpoint, self._checkpoint_seconds = checkpoint, checkpoint_seconds
@@ -65,10 +66,17 @@ class Simulation:
         self.bytes_down = self.bytes_up = 0
         self.seconds = 0.0
         self.status = "unfinished"
+        self.state: State
         if resume is None:
             self._begin()
         else:
             self._take_over(resume)
+        held = payload_bytes((self.state.hub, self.state.clients))
+        self.cores = AllCores(task.federation, algorithm, self.plan, task.threads, held)
+        # The first state may share arrays with the problem, so that it is what is kept.
+        self._kept = Kept(self.state, self.bytes_down, self.bytes_up)
+        self._kept_at = self.seconds
+        self.state = copied(self.state)
 
     def _plan(self, earlier: Result | None) -> Plan:
         """How clients are mapped: as in the run that goes on, or as many at once as fit."""
@@ -84,7 +92,7 @@ class Simulation:
         hub, clients, traffic = self.task.opening(
             self.algorithm, self.federation, self.root, plan=self.plan
         )
-        self.state = State(0, *placing.put_on_devices((hub, clients), self.plan))
+        self.state = State(0, *places.put((hub, clients), self.plan))
         self._count(traffic)
         self._evaluate(())
 
@@ -93,9 +101,7 @@ class Simulation:
         hub, clients, _ = jax.eval_shape(opening, self.algorithm, self.federation, self.root)
         like = State(np.zeros((), np.int64), hub, clients)
         saved = wire.from_named(wire.named(earlier.state), like)
-        self.state = State(
-            int(saved.round), *placing.put_on_devices((saved.hub, saved.clients), self.plan)
-        )
+        self.state = State(int(saved.round), *places.put((saved.hub, saved.clients), self.plan))
         # An interruption leaves an evaluation of its own, which the whole run does not have.
         for row, info in zip(earlier.rows, earlier.info, strict=True):
             if row["round"] % self.eval_every == 0 or row["round"] == self.total:
@@ -110,8 +116,7 @@ class Simulation:
         if self.status == "diverged" or int(outcome.diverged):
             self.status = "diverged"
             return
-        self.state = State(stop, outcome.hub, outcome.clients)
-        self._count(outcome.traffic)
+        self._go_on_from(outcome, stop)
         self._evaluate(to_host(outcome.info))
 
     def run(self, bar: Progress, together: hosts.Together) -> None:
@@ -130,6 +135,7 @@ class Simulation:
                 elapsed, due = together.agreed(time.perf_counter() - began, self._is_due())
                 self.seconds += elapsed
                 rate = (self.state.round - done) / elapsed
+                self._keep()
                 with hosts.all_or_none():
                     bar.advance(self.state.round, rate)
                 if self.state.round == stop:
@@ -144,6 +150,8 @@ class Simulation:
         except KeyboardInterrupt:
             self.status = "interrupted"
             done = self.state.round
+            if is_gone(self.state):
+                self._advance(done)
             if hosts.leads():
                 told = f"interrupted after round {done} of {rounds}; what was done is kept"
                 print(told, file=sys.stderr)
@@ -195,21 +203,29 @@ class Simulation:
 
     def _rounds(self, stop: int) -> Rounds:
         """The program of the rounds from here to `stop`."""
+        if is_gone(self.state):
+            self.state, self.bytes_down, self.bytes_up = self._kept.copy()
         counters = (np.int32(self.state.round), np.int32(stop))  # by JAX they would be programs
         state = (self.state.hub, self.state.clients, self.root, *counters)
-        return lambda federation, plan: self.task.rounds(
-            self.algorithm, federation, *state, plan=plan
-        )
+
+        def rounds(federation: Federation, plan: Plan) -> program.Outcome:
+            run = self.task.rounds if plan.crew is None else self.task.shared_rounds
+            return run(self.algorithm, federation, *state, plan=plan)
+
+        return rounds
 
     def _compile(self) -> float:
         """Make the program of rounds ready; returns the seconds that it took."""
         began = time.perf_counter()
         while True:
             try:
-                self.cores.compile(self._rounds(self.state.round))
-                return time.perf_counter() - began
+                stop = self.state.round
+                outcome = self.cores.compile(self._rounds(stop))
+                break
             except jax.errors.JaxRuntimeError as error:
                 self._halve(error)
+        self._go_on_from(outcome, stop)
+        return time.perf_counter() - began
 
     def _halve(self, error: Exception) -> None:
         self.plan = self.cores.plan = lanes.halved(self.plan, self.federation.fed.n, error)
@@ -225,11 +241,22 @@ class Simulation:
         bad = int(outcome.diverged)
         if bad:
             outcome, stop = self.cores.compute(self._rounds(bad - 1)), bad - 1
-        self.state = State(stop, outcome.hub, outcome.clients)
-        self._count(outcome.traffic)
+        self._go_on_from(outcome, stop)
         if bad:
             self._diverged(bad)
         return to_host(outcome.info)
+
+    def _go_on_from(self, outcome: program.Outcome, round: int) -> None:
+        self.state = State(round, outcome.hub, outcome.clients)
+        self._count(outcome.traffic)
+
+    def _keep(self) -> None:
+        """Have a state to go back to that is not too old."""
+        if self.seconds - self._kept_at < KEPT_SECONDS:
+            return
+        del self._kept  # so that there are two copies at the most
+        self._kept = Kept(copied(self.state), self.bytes_down, self.bytes_up)
+        self._kept_at = self.seconds
 
     def _diverged(self, round: int) -> None:
         self.status = "diverged"

@@ -11,6 +11,7 @@ from jax.sharding import AxisType
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.directions import shown
+from fedloom.divided_rows import AXIS
 from fedloom.errors import ParameterError
 from fedloom.measuring.evaluation import OfClients
 from fedloom.measuring.joint_evaluation import OfParties
@@ -25,8 +26,8 @@ from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.crew import cores
 from fedloom.rounds.given import check_fit
-from fedloom.rounds.parts import Plan
-from fedloom.simulator import hosts, placing
+from fedloom.rounds.parts import Plan, number_of_parts
+from fedloom.simulator import hosts, places
 from fedloom.types import Tree
 
 _SMALL_MODEL = 20_000  # below, a CPU computes clients side by side; above, one after the other
@@ -55,15 +56,17 @@ class Task:
         labels = clients.y if isinstance(clients, Parties) else clients.train.y
         self.metrics = shown(problem, one_label=labels.ndim == 1) if metrics is None else metrics
         federation = assemble(problem, clients, batch_size, precision)
-        hosts.check_same({"the problem and its rows": federation})
-        federation = placing.prepared(federation)
+        hosts.check_same({"the problem and its rows": federation} | places.alike(federation))
         self.plan = plan_for(federation, devices, lanes)
-        of_rows = isinstance(clients, Clients)
-        self.threads = devices if of_rows and on_one_cpu() else 1  # None: as many as pay
-        self.federation = placing.put_on_devices(federation, self.plan)
+        self.federation = places.put(places.placed(federation, self.plan), self.plan)
         self.small = is_small(federation)
-        how = {"small_steps": self.small, "deterministic": deterministic}
-        self.rounds = compiled(program.rounds, "plan", **how)
+        # Large models have kernels that use all cores by themselves.
+        in_parts = isinstance(clients, Clients) and self.small
+        in_parts = in_parts and number_of_parts(len(clients), self.plan.lanes) > 1
+        self.threads = devices if in_parts and on_one_cpu() else 1  # None: as many as pay
+        how = {"small_steps": self.small, "by_threads": in_parts, "deterministic": deterministic}
+        self.rounds = compiled(program.rounds, "plan", given_away=("hub", "clients"), **how)
+        self.shared_rounds = compiled(program.rounds, "plan", **how)  # which several begin at once
         self.opening = compiled(program.opening, "plan", **how)
         # Parties have a model only together, so its metrics are taken together.
         self.measures: Measures = OfParties() if isinstance(clients, Parties) else OfClients()
@@ -142,15 +145,16 @@ def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> 
     count = len(local) if devices is None else devices
     mesh = None
     if count > 1 and not by_threads:
-        mesh = jax.make_mesh((count,), ("clients",), (AxisType.Auto,), devices=local[:count])
+        mesh = jax.make_mesh((count,), (AXIS,), (AxisType.Auto,), devices=local[:count])
     if lanes is None and jax.default_backend() == "cpu":
         lanes = lanes_on_cpu(federation)
     return Plan(lanes, mesh)
 
 
 def on_one_cpu() -> bool:
-    """Whether threads divide a cohort, and not devices."""
-    return jax.default_backend() == "cpu" and not hosts.several()
+    """Whether threads divide a cohort, and not devices, of which a user may have made several."""
+    alone = not hosts.several() and jax.local_device_count() == 1
+    return alone and jax.default_backend() == "cpu"
 
 
 def lanes_on_cpu(federation: Federation) -> int:
