@@ -22,7 +22,7 @@ from fedloom.rounds.parts import Plan
 from fedloom.rounds.program import State
 from fedloom.simulator import hosts, lanes, places
 from fedloom.simulator.all_cores import AllCores, Rounds
-from fedloom.simulator.handing_over import KEPT_SECONDS, Kept, copied, is_gone
+from fedloom.simulator.handing_over import Sent, WayBack, copied, is_gone
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.task import Task
 from fedloom.types import Tree
@@ -74,8 +74,7 @@ class Simulation:
         held = payload_bytes((self.state.hub, self.state.clients))
         self.cores = AllCores(task.federation, algorithm, self.plan, task.threads, held)
         # The first state may share arrays with the problem, so that it is what is kept.
-        self._kept = Kept(self.state, self.bytes_down, self.bytes_up)
-        self._kept_at = self.seconds
+        self._way_back = WayBack(self._sent(), self.seconds)
         self.state = copied(self.state)
 
     def _plan(self, earlier: Result | None) -> Plan:
@@ -135,7 +134,7 @@ class Simulation:
                 elapsed, due = together.agreed(time.perf_counter() - began, self._is_due())
                 self.seconds += elapsed
                 rate = (self.state.round - done) / elapsed
-                self._keep()
+                self._way_back.keep(self._sent(), self.seconds)
                 with hosts.all_or_none():
                     bar.advance(self.state.round, rate)
                 if self.state.round == stop:
@@ -204,7 +203,7 @@ class Simulation:
     def _rounds(self, stop: int) -> Rounds:
         """The program of the rounds from here to `stop`."""
         if is_gone(self.state):
-            self.state, self.bytes_down, self.bytes_up = self._kept.copy()
+            self.state, self.bytes_down, self.bytes_up = self._way_back.take()
         counters = (np.int32(self.state.round), np.int32(stop))  # by JAX they would be programs
         state = (self.state.hub, self.state.clients, self.root, *counters)
 
@@ -250,13 +249,8 @@ class Simulation:
         self.state = State(round, outcome.hub, outcome.clients)
         self._count(outcome.traffic)
 
-    def _keep(self) -> None:
-        """Have a state to go back to that is not too old."""
-        if self.seconds - self._kept_at < KEPT_SECONDS:
-            return
-        del self._kept  # so that there are two copies at the most
-        self._kept = Kept(copied(self.state), self.bytes_down, self.bytes_up)
-        self._kept_at = self.seconds
+    def _sent(self) -> Sent:
+        return Sent(self.state, self.bytes_down, self.bytes_up)
 
     def _diverged(self, round: int) -> None:
         self.status = "diverged"
