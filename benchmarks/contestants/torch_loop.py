@@ -1,18 +1,19 @@
-"""A plain PyTorch loop over clients, with a DataLoader each, on as many threads as devices."""
+"""A plain PyTorch loop over clients, with a DataLoader each, on all cores."""
 
 from benchmarks.timing import contest
 from benchmarks.workloads import Workload, arrays
 
 
-def prepare(w: Workload, devices: int, channels_last: bool = False):
+def prepare(w: Workload, cores: int | None, channels_last: bool = False):
     import copy
+    import os
 
     import numpy as np
     import torch
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset
 
-    torch.set_num_threads(devices)
+    torch.set_num_threads(cores or os.cpu_count() or 1)
     x, y = arrays(w)
     if w.is_image:
         x = np.moveaxis(x, -1, 2)
