@@ -99,21 +99,23 @@ def max_pool(x: Array) -> Array:
     return _windows(x).max((2, 4))
 
 
-def _max_pool_forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
-    pooled = max_pool(x)
-    return pooled, (x, pooled)
+def _max_pool_forward(x: Array) -> tuple[Array, Array]:
+    return max_pool(x), x
 
 
-def _max_pool_backward(saved: tuple[Array, Array], gradient: Array) -> tuple[Array]:
+def _max_pool_backward(x: Array, gradient: Array) -> tuple[Array]:
     """The gradient goes to the first maximum of each window.
 
-    JAX's own rule divides it among ties, which costs two more passes over the images. Where it goes
-    is a number of 32 bits: on a CPU, masks and smaller numbers are compared one by one.
+    JAX's own rule divides it among ties, which costs two more passes over the images. The numbers
+    of a window are compared with each other, and not with the maximum that was found before: XLA
+    may compute them again, and round otherwise. Where the gradient goes is a number of 32 bits: on
+    a CPU, masks and smaller numbers are compared one by one.
     """
-    x, pooled = saved
     windows = _windows(x)
-    a, b, c = windows[:, :, 0, :, 0], windows[:, :, 0, :, 1], windows[:, :, 1, :, 0]
-    first = jnp.where(a == pooled, 0, jnp.where(b == pooled, 1, jnp.where(c == pooled, 2, 3)))
+    a, b = windows[:, :, 0, :, 0], windows[:, :, 0, :, 1]
+    c, d = windows[:, :, 1, :, 0], windows[:, :, 1, :, 1]
+    above = jnp.maximum(a, b) >= jnp.maximum(c, d)
+    first = jnp.where(above, jnp.where(a >= b, 0, 1), jnp.where(c >= d, 2, 3))
     place = np.arange(4, dtype=np.int32).reshape(1, 1, 2, 1, 2, 1)
     here = first.astype(np.int32)[:, :, None, :, None, :] == place
     spread = jnp.where(here, gradient[:, :, None, :, None, :], 0)
