@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from fedloom.on_disk import aligned as laid_out
 from fedloom.rows import Narrow, narrowed
 from fedloom.simulator import lanes, places
 from fedloom.simulator.task import Task
@@ -70,7 +69,7 @@ def test_arrays_are_placed_where_a_cpu_takes_them_as_they_lie():
     room = np.empty(1000 + 64, np.uint8)
     start = -room.ctypes.data % 64
     aligned, crooked = room[start : start + 800], room[start + 1 : start + 801]
-    assert laid_out(aligned) is aligned
-    moved = laid_out(crooked)
+    assert places._aligned(aligned) is aligned
+    moved = places._aligned(crooked)
     assert moved.ctypes.data % 64 == 0
     np.testing.assert_array_equal(moved, crooked)

@@ -20,7 +20,7 @@ from fedloom import divided_rows
 from fedloom.divided_rows import source
 from fedloom.errors import DataError
 from fedloom.hub_view import LabelParty
-from fedloom.on_disk import OnDisk, aligned, room_for
+from fedloom.on_disk import ALIGNED, OnDisk, room_for
 from fedloom.population import Federation
 from fedloom.pytrees import payload_bytes
 from fedloom.rounds.parts import Plan
@@ -66,7 +66,7 @@ def put(tree: Tree, plan: Plan) -> Tree:
             array = np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
             return jax.make_array_from_callback(array.shape, where, lambda part: array[part])
         if isinstance(leaf, np.ndarray) and jax.default_backend() == "cpu":
-            leaf = aligned(leaf)
+            leaf = _aligned(leaf)
         return jax.device_put(leaf, where)
 
     def once(leaf: Any) -> Any:
@@ -130,6 +130,8 @@ def _in_memory(federation: Federation) -> Federation:
     read: dict[tuple[int, int], np.ndarray] = {}
 
     def held(store: Store) -> Store:
+        if not isinstance(store.rows.x, OnHost):
+            return store
         array, count = source(store.rows.x), len(store.rows.y)  # which is padded
         if not isinstance(array, OnDisk):
             return store
@@ -160,6 +162,15 @@ def _bytes(held: list[Store]) -> int:
     """What all rows take on a device."""
     arrays = {id(a): a for store in held for a in map(source, store.rows)}
     return sum(a.nbytes for a in arrays.values()) + payload_bytes([s.domains for s in held])
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """The array where the devices of a CPU take it as it lies, or a copy that begins so."""
+    if array.ctypes.data % ALIGNED == 0:
+        return array
+    made = room_for(array.shape, array.dtype)
+    made[...] = array
+    return made
 
 
 def _memory() -> float:
