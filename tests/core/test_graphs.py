@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -32,31 +31,34 @@ def applied(network, arrays, x):
     return network.apply(arrays, x)
 
 
-def weighted(network, arrays, x, weights):
-    outputs = network.apply(arrays, x)
-    return (outputs * weights).sum(), outputs
+@jax.jit
+def compared(network, stacked, x, weights):
+    """Slopes and outputs of clients side by side, and of the second and of a row by themselves."""
+
+    def weighted(arrays):
+        outputs = network.apply(arrays, x)
+        return (outputs * weights).sum(), outputs
+
+    first, second = (jax.tree.map(lambda a: a[i], stacked) for i in range(2))
+    together = jax.vmap(jax.grad(weighted, has_aux=True))(stacked)
+    return *together, network.apply(second, x), network.apply(first, x[:1])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_outputs_and_gradients_are_those_of_pytorch_one_by_one_and_side_by_side(name):
     network, (x, outputs, weights, gradients) = graph(name), known(name)
     arrays = network.init(jax.random.key(0), Spec(x.shape[1:], 2, "float32"))
-
-    def both(network, arrays, x, weights):
-        return jax.grad(weighted, 1, has_aux=True)(network, arrays, x, weights)
-
-    # Two clients: the arrays as they are, and others.
-    stacked = jax.tree.map(lambda a: jnp.stack([a, 0.9 * a]), arrays)
-    of_both = jax.jit(jax.vmap(both, (None, 0, None, None)))
-    slopes, values = of_both(network, stacked, x, weights)
+    # Two clients: the arrays as they are, and others. By NumPy, which compiles nothing.
+    arrays = jax.device_get(arrays)
+    stacked = {key: np.stack([a, np.float32(0.9) * a]) for key, a in arrays.items()}
+    slopes, values, alone, one = jax.device_get(compared(network, stacked, x, weights))
     np.testing.assert_allclose(values[0], outputs, rtol=0, atol=3e-6 * np.abs(outputs).max())
     assert {name for name in slopes if "running_" not in name} == gradients.keys()
     largest = max(np.abs(gradient).max() for gradient in gradients.values())
     for key, gradient in gradients.items():
         np.testing.assert_allclose(slopes[key][0], gradient, rtol=0, atol=3e-6 * largest)
-    alone = applied(network, jax.tree.map(lambda a: 0.9 * a, arrays), x)
     np.testing.assert_allclose(values[1], alone, rtol=0, atol=3e-6 * np.abs(alone).max())
-    one = applied(network, arrays, x[:1])  # any number of rows, one among them
+    # Any number of rows, one among them.
     np.testing.assert_allclose(one, outputs[:1], rtol=0, atol=3e-6 * np.abs(outputs).max())
 
 
