@@ -1,6 +1,5 @@
 """The command line as a user meets it: what it prints, what it leaves, how it exits."""
 
-import functools
 import json
 import re
 import subprocess
@@ -20,6 +19,7 @@ from fedloom.metrics.catalogue import CATALOGUE as METRICS
 from fedloom.metrics.ready import needing_scores
 from fedloom.parameters import parameters_of
 
+pytestmark = pytest.mark.usefixtures("described_once")
 ROOT = Path(__file__).parents[2]
 SETTINGS = """
 [data]
@@ -179,14 +179,6 @@ def test_lists(what, capsys):
     if what == "algorithms":
         assert [row["key"] for row in rows] == list(CATALOGUE)
         assert all(row["family"] and row["paper"] for row in rows)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def described_once():
-    """Text, JSON and the tests of messages show one description, whose making takes a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explain, "describe", functools.cache(explain.describe))
-        yield
 
 
 @pytest.mark.parametrize("key", CATALOGUE)

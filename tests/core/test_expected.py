@@ -13,7 +13,7 @@ from fedloom.exchange.expected import (
     one_with_rows,
 )
 from fedloom.population import alone, assemble
-from laws.trials import ALL, BATCH, KEYS, trial
+from laws.trials import ALL, BATCH, IN_TURN, trial
 
 
 def known_of(clients):
@@ -27,7 +27,7 @@ def known_of(clients):
     return bare_clients(clients.names, counts, clients.train.x.shape[1:], clients.labels)
 
 
-@pytest.mark.parametrize("entry", ALL, ids=KEYS)
+@pytest.mark.parametrize("entry", IN_TURN)
 def test_counts_suffice_to_know_every_message(entry):
     tried, algorithm = trial(entry.kind), entry.example()
     whole = assemble(tried.problem, tried.clients, BATCH, "float32")

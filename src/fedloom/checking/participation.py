@@ -68,8 +68,9 @@ def spares_the_absent(case: Case) -> str:
 
 
 def _spares(case: Case, play: Callable[[Held, Array], Tree], lost: np.ndarray) -> None:
-    hub, models, before, after, answered = to_host(play(lost, jnp.zeros(())))
-    other = to_host(play(lost, jnp.full((), _NONSENSE)))[0]
+    # Numbers of one kind, so that both are played by one program.
+    hub, models, before, after, answered = to_host(play(lost, np.float64(0)))
+    other = to_host(play(lost, np.float64(_NONSENSE)))[0]
     who = "everyone is lost" if lost.all() else "client 0 is lost"
     for members, old, new in zip(case.trial.groups(), before, after, strict=True):
         for place, i in enumerate(members):
