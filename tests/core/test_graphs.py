@@ -34,16 +34,20 @@ def applied(network, arrays, x):
 
 
 @jax.jit
-def compared(network, stacked, x, weights):
-    """Slopes and outputs of clients side by side, and of the second and of a row by themselves."""
+def slopes_and_outputs(network, stacked, x, weights):
+    """Of clients side by side."""
 
     def weighted(arrays):
         outputs = network.apply(arrays, x)
         return (outputs * weights).sum(), outputs
 
-    first, second = (jax.tree.map(lambda a: a[i], stacked) for i in range(2))
-    together = jax.vmap(jax.grad(weighted, has_aux=True))(stacked)
-    return *together, network.apply(second, x), network.apply(first, x[:1])
+    return jax.vmap(jax.grad(weighted, has_aux=True))(stacked)
+
+
+def two_clients(network, x):
+    """The arrays as they are, and others. By NumPy, which compiles nothing."""
+    arrays = jax.device_get(network.init(jax.random.key(0), Spec(x.shape[1:], 2, "float32")))
+    return {key: np.stack([a, np.float32(0.9) * a]) for key, a in arrays.items()}
 
 
 @pytest.mark.parametrize("name", ["digits", "convolutions", "local_norms"])
@@ -62,20 +66,35 @@ def test_poolings_come_before_biases_and_relus_with_the_same_outputs(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_outputs_and_gradients_are_those_of_pytorch_one_by_one_and_side_by_side(name):
+def test_outputs_and_gradients_are_those_of_pytorch(name):
     network, (x, outputs, weights, gradients) = graph(name), known(name)
-    arrays = network.init(jax.random.key(0), Spec(x.shape[1:], 2, "float32"))
-    # Two clients: the arrays as they are, and others. By NumPy, which compiles nothing.
-    arrays = jax.device_get(arrays)
-    stacked = {key: np.stack([a, np.float32(0.9) * a]) for key, a in arrays.items()}
-    slopes, values, alone, one = jax.device_get(compared(network, stacked, x, weights))
+    stacked = two_clients(network, x)
+    slopes, values = jax.device_get(slopes_and_outputs(network, stacked, x, weights))
     np.testing.assert_allclose(values[0], outputs, rtol=0, atol=3e-6 * np.abs(outputs).max())
     assert {name for name in slopes if "running_" not in name} == gradients.keys()
     largest = max(np.abs(gradient).max() for gradient in gradients.values())
     for key, gradient in gradients.items():
         np.testing.assert_allclose(slopes[key][0], gradient, rtol=0, atol=3e-6 * largest)
+
+
+# Convolutions and norms, attention over a frozen network, a recurrent one: what clients side by
+# side may do differently. `make test-thorough` has the others.
+SOME = ("convolutions", "local_norms", "bert_lora", "lstm")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in SOME else pytest.param(name, marks=pytest.mark.thorough) for name in NAMES],
+)
+def test_clients_and_rows_by_themselves_have_the_outputs_of_all(name):
+    network, (x, outputs, weights, _) = graph(name), known(name)
+    stacked = two_clients(network, x)
+    first, second = ({key: a[i] for key, a in stacked.items()} for i in range(2))
+    _, values = jax.device_get(slopes_and_outputs(network, stacked, x, weights))
+    alone = np.asarray(applied(network, second, x))
     np.testing.assert_allclose(values[1], alone, rtol=0, atol=3e-6 * np.abs(alone).max())
     # Any number of rows, one among them.
+    one = np.asarray(applied(network, first, x[:1]))
     np.testing.assert_allclose(one, outputs[:1], rtol=0, atol=3e-6 * np.abs(outputs).max())
 
 

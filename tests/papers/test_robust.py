@@ -31,7 +31,7 @@ PLAN = Plan(None, None)
 
 
 def simulate(algorithm, *, problem=PROBLEM, clients=FEDERATION, **options):
-    settings = {"rounds": 5, "batch_size": 4, "precision": "float64"}
+    settings = {"rounds": 5, "batch_size": 4, "precision": "float64", "metrics": ()}
     return fl.simulate(algorithm, problem, clients, **settings | options)
 
 

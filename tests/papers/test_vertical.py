@@ -42,7 +42,7 @@ ROUNDS, STEP = 6, 0.1
 
 
 def simulate(method, problem=PROBLEM, parties=PARTIES, **options):
-    settings = {"rounds": ROUNDS, "precision": "float64"}
+    settings = {"rounds": ROUNDS, "precision": "float64", "metrics": ()}
     return fl.simulate(method, problem, parties, **settings | options)
 
 
