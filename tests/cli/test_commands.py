@@ -15,6 +15,7 @@ from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli import explain
 from fedloom.cli.main import main
 from fedloom.cli.output import show_table
+from fedloom.experiments import tour
 from fedloom.metrics.catalogue import CATALOGUE as METRICS
 from fedloom.metrics.ready import needing_scores
 from fedloom.parameters import parameters_of
@@ -285,6 +286,19 @@ def test_the_installed_command_knows_its_version_and_misuse():
     assert subprocess.run([fedloom, "ride"], capture_output=True).returncode == 2
 
 
+def test_demo_shows_a_stop_and_ends_with_a_page(tmp_path, monkeypatch, capsys):
+    """One stop of the tour; `make test-thorough` makes the whole of it."""
+    monkeypatch.setattr(tour, "stops", lambda: [tour.composite()])
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "A sparse model over 20 unlike clients" in printed and "report.html" in printed
+    assert (tmp_path / "composite.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "report.html").read_text()
+    assert "A tour of fedloom" in page and "DecoupledProx has the best optimality:" in page
+    assert fl.load(tmp_path / "composite" / "DecoupledProx" / "seed-0").final["optimality"] < 1e-6
+
+
+@pytest.mark.thorough
 def test_demo_tours_all_families_and_ends_with_a_page(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out

@@ -63,7 +63,7 @@ KEYS = [entry.key for entry in ALL]
 # At least one of each family, and each thing that a wrapper does. The laws hold these in every test
 # run, and all methods by `make test-thorough` or `fedloom check KEY`.
 SOME = {
-    *("fedavg", "decoupled_prox", "feddr", "ffmdr", "codasca", "drfa", "quped", "pfedme"),
+    *("fedavg", "decoupled_prox", "ffmdr", "codasca", "drfa", "quped"),
     *("egvfl_partial", "split_training"),
     *("private fedavg", "private scaffold", "scheduled scaffold", "robust scaffold"),
 }

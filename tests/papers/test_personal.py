@@ -27,6 +27,7 @@ from fedloom.rounds.mapping import Plan
 from papers import personal
 from papers.personal import Levels, Networks
 from papers.reference import Draws, LogisticClients
+from tiers import thorough
 
 NET = Networks()
 CLIENTS = fl.data.from_arrays(NET.parts())
@@ -255,6 +256,7 @@ def test_clients_deploy_the_quantised_model():
         close(result.client_metrics["accuracy"][i], right.mean())
 
 
+@thorough
 def test_the_published_networks_train_together():
     """CNN1 in 2 bits at one client, CNN2 at full precision at another, one common CNN1."""
     rng = np.random.default_rng(4)

@@ -32,6 +32,7 @@ from fedloom.operators.compressors import Identity, RandK, TopK
 from fedloom.party import PartyObjective
 from fedloom.protocol import Cohort, Replies
 from papers import vertical
+from tiers import in_turn
 
 DATA = vertical.Columns()
 PARTIES = fl.data.from_parties(DATA.blocks, DATA.b)
@@ -222,7 +223,7 @@ TRICKED = {
 }
 
 
-@pytest.mark.parametrize("name", TRICKED)
+@pytest.mark.parametrize("name", in_turn(TRICKED, ["randk", "error feedback", "coordinate"]))
 def test_the_beta_trick_follows_the_listing_on_the_scaled_problem(name, double):
     method, listing = TRICKED[name]
     found = simulate(method)
