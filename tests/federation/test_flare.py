@@ -27,8 +27,8 @@ def made(tmp_path_factory):
         yield made
 
 
-# A job takes processes of its own. That of one more network, or of one more refusal, differs in what
-# sites without processes show as well: test_networks.py, test_conductor.py.
+# A job takes processes of its own. That of one more network, or of one more refusal, differs in
+# what sites without processes show as well: test_networks.py, test_conductor.py.
 another_job = pytest.mark.thorough
 
 
