@@ -12,6 +12,7 @@ from fedloom.models.graph.interpreting import run
 from fedloom.models.graph.operations import OPERATIONS
 from fedloom.models.graph.program import parsed
 from fedloom.rows import Spec
+from tiers import in_turn
 
 FOLDER = Path(__file__).parents[1] / "graphs"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.safetensors") if "-expected" not in path.stem)
@@ -65,7 +66,12 @@ def test_poolings_come_before_biases_and_relus_with_the_same_outputs(name):
     np.testing.assert_array_equal(*outputs)
 
 
-@pytest.mark.parametrize("name", NAMES)
+# Whose every operation another graph has too.
+MORE = ("bert", "digits_transformer", "encoder", "gru", "vit", "vit_lora")
+IN_EVERY_RUN = [name for name in NAMES if name not in MORE]
+
+
+@pytest.mark.parametrize("name", in_turn(NAMES, IN_EVERY_RUN))
 def test_outputs_and_gradients_are_those_of_pytorch(name):
     network, (x, outputs, weights, gradients) = graph(name), known(name)
     stacked = two_clients(network, x)
@@ -82,10 +88,7 @@ def test_outputs_and_gradients_are_those_of_pytorch(name):
 SOME = ("convolutions", "local_norms", "bert_lora", "lstm")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in SOME else pytest.param(name, marks=pytest.mark.thorough) for name in NAMES],
-)
+@pytest.mark.parametrize("name", in_turn(NAMES, SOME))
 def test_clients_and_rows_by_themselves_have_the_outputs_of_all(name):
     network, (x, outputs, weights, _) = graph(name), known(name)
     stacked = two_clients(network, x)
@@ -99,8 +102,11 @@ def test_clients_and_rows_by_themselves_have_the_outputs_of_all(name):
 
 
 def test_the_graphs_use_what_they_are_to_show():
-    used = {node.operation for name in NAMES for node in graph(name).held.program.nodes}
-    assert used <= OPERATIONS.keys() and len(used) > 60
+    def used(names):
+        return {node.operation for name in names for node in graph(name).held.program.nodes}
+
+    assert used(NAMES) <= OPERATIONS.keys() and len(used(NAMES)) > 60
+    assert used(IN_EVERY_RUN) == used(NAMES)
     assert len(NAMES) >= 15
 
 
