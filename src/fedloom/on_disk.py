@@ -150,6 +150,15 @@ def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     return raw[begin : begin + size].view(dtype).reshape(shape)
 
 
+def aligned(array: np.ndarray) -> np.ndarray:
+    """The array where the devices of a CPU take it as it lies, or a copy that begins so."""
+    if array.ctypes.data % _ALIGNED == 0:
+        return array
+    made = room_for(array.shape, array.dtype)
+    made[...] = array
+    return made
+
+
 def _ask_for(part: np.ndarray, rows: np.ndarray) -> None:
     """Let the operating system fetch all rows at once, in the place of one after the other.
 

@@ -23,7 +23,7 @@ from fedloom.algorithms import (
 from fedloom.errors import ParameterError
 from fedloom.population import assemble
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from papers import personal
 from papers.personal import Levels, Networks
 from papers.reference import Draws, LogisticClients

@@ -18,7 +18,7 @@ from fedloom.errors import ParameterError
 from fedloom.population import assemble
 from fedloom.protocol import Cohort, relay
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from papers import robust
 from papers.reference import Draws, LogisticClients
 from tiers import thorough

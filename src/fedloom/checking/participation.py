@@ -13,7 +13,7 @@ from fedloom.checking.verdicts import BrokenLawError, Difference, same_bits
 from fedloom.protocol import Ask, Replies, at_round, relay
 from fedloom.pytrees import named, to_host
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Held, Tree
 
 _PLAN = Plan(None, None)

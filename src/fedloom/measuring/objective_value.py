@@ -20,7 +20,7 @@ import numpy as np
 from fedloom.measuring import party_scores
 from fedloom.population import Federation
 from fedloom.problems.vertical import Vertical
-from fedloom.rounds.mapping import Plan, map_group
+from fedloom.rounds.parts import Plan, map_group
 from fedloom.types import Array
 
 _NEWTON_STEPS = 30

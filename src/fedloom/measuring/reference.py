@@ -29,7 +29,7 @@ from fedloom.population import Federation, LabelParty, assemble
 from fedloom.problems.base import Problem
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.given import check_clients, check_problem, named
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Held, Tree
 
 _Four = tuple[Array, Array, Array, Array]
