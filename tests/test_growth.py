@@ -15,6 +15,7 @@ from benchmarks.growth import COHORT, PROBLEMS, ROWS, population, with_cohorts
 from fedloom import draws
 from fedloom.pytrees import payload_bytes
 from fedloom.rounds import mapping
+from fedloom.simulator import handing_over
 from fedloom.simulator.task import Task
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -32,7 +33,8 @@ def compiled_rounds(key, n=CLIENTS):
     hub, states, _ = task.opening(method, task.federation, draws.key(0), plan=task.plan)
     ends = (jnp.asarray(0, jnp.int32), jnp.asarray(5, jnp.int32))
     rounds = (method, task.federation, hub, states, draws.key(0), *ends)
-    return task.rounds.lower(*rounds, plan=task.plan).compile(), states
+    in_place = task.rounds_for(handing_over.LARGE)
+    return in_place.lower(*rounds, plan=task.plan).compile(), states
 
 
 def in_every_round(key, n=CLIENTS):

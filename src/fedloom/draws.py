@@ -95,12 +95,15 @@ _LOOM = define_prng_impl(
 IMPL = _LOOM  # for `jax.random.wrap_key_data`, where a key travels as its words
 
 
-def key(seed: int) -> Array:
+def key(seed: int | Array) -> Array:
     """The root of all randomness of a run, from which all other keys descend.
 
-    The key of `jax.random.key` on this generator; its words are made by NumPy, for which nothing
-    is compiled.
+    The key of `jax.random.key` on this generator; the words of a plain seed are made without JAX,
+    for which nothing is compiled.
     """
+    if isinstance(seed, jax.Array):
+        return jax.random.key(seed, impl=_LOOM)
+    seed = int(seed)
     words = [_mixed(seed + int(_GOLDEN)), _mixed((seed >> 32) ^ int(_GOLDEN))]
     return jax.random.wrap_key_data(np.array(words, np.uint32), impl=_LOOM)  # type: ignore[arg-type]
 

@@ -1,5 +1,6 @@
 """Problem and clients brought together: what the hub may know, and what each client holds."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ class Group:
     layout: Layout = static()
     batch_size: int | None = static()
     members: tuple[int, ...] | None = static()  # None: all clients of the federation, in order
-    rank: Held | None = None  # whose copy this is, where a crew of threads computes together
+    # Whose copy this is, where a crew of threads computes together.
+    rank: Held | None = dataclasses.field(default=None, repr=False)
 
     @property
     def size(self) -> int:

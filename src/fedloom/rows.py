@@ -129,6 +129,9 @@ class Narrow:
     kept: Held  # int8
     dtype: str = static()
 
+    def __repr__(self) -> str:
+        return f"Narrow({in_short(self.kept)}, {self.dtype})"
+
 
 @pytree
 class ClientRows:
@@ -208,7 +211,8 @@ class Store:
     domains: Domain  # (k,)
     shortest: int = static()
     longest: int = static()
-    each: int = static(default=0)  # clients whose rows a device has; 0: those of all (divided_rows)
+    # Clients whose rows a device has; 0: those of all (divided_rows).
+    each: int = static(default=0, repr=False)
 
     def streamed(self) -> "Store":
         """The same with features that stay on the host, for a device that cannot hold them."""

@@ -1,6 +1,9 @@
 """A crew of threads computes the bits of one thread, and a run takes it on where it pays."""
 
 import itertools
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -83,7 +86,7 @@ def trial(monkeypatch, lanes=2, state_bytes=100):
         METHOD, PROBLEM, CLIENTS, batch_size=8, metrics=(), precision="float32", optimum=None,
         devices=None, deterministic=True, lanes=lanes,
     )  # fmt: skip
-    return AllCores(made.federation, METHOD, made.plan, made.threads, state_bytes)
+    return AllCores(made, METHOD, made.plan, state_bytes)
 
 
 def test_a_crew_is_tried_where_enough_is_left_and_kept_where_it_is_faster(monkeypatch):
@@ -134,6 +137,57 @@ def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch):
     monkeypatch.setattr(crew, "_PATIENCE", 0.2)
     assert_same_bits(alone, simulate(devices=2, lanes=2))
     assert next(calls) < 12  # of six rounds: the crew has given up
+
+
+@SEVERAL
+def test_after_an_interruption_nobody_is_left_behind():
+    """The members are far from the end of their round when Ctrl-C comes."""
+    long = fl.algorithms.FedAvg(lr=0.1, local_steps=100_000)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 1.0, 0.2)  # and again, impatiently
+    try:
+        result = simulate(long, devices=2, lanes=1, rounds=50, metrics=())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert result.status == "interrupted"
+    crew = [t for t in threading.enumerate() if t.name.startswith("fedloom-crew")]
+    assert not any(thread.is_alive() for thread in crew)
+    assert_same_bits(simulate(devices=1, lanes=2), simulate(devices=2, lanes=2))
+
+
+@SEVERAL
+def test_members_have_the_program_of_the_run_that_they_are_of():
+    """JAX may be set otherwise in the caller's thread, and may forget its programs meanwhile."""
+
+    def forget(row):
+        jax.clear_caches()
+
+    with jax.default_matmul_precision("float32"):
+        one, two = (
+            simulate(devices=n, lanes=2, eval_every=2, on_evaluation=forget) for n in (1, 2)
+        )
+    assert_same_bits(one, two)
+
+
+LATE = """
+import threading, time
+import fedloom as fl
+clients = fl.data.partition(fl.data.load("digits"), "iid", clients=4)
+method, problem = fl.algorithms.FedAvg(lr=0.1, local_steps=2), fl.problems.Multinomial()
+def run():
+    fl.simulate(method, problem, clients, rounds=2, batch_size=8, progress=False)
+    time.sleep(0.5)
+    options = dict(rounds=3, batch_size=8, devices=2, lanes=1, progress=False)
+    print(fl.simulate(method, problem, clients, **options).status)
+threading.Thread(target=run).start()
+"""
+
+
+@SEVERAL
+def test_a_run_outlives_the_main_thread():
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "done", done.stderr
 
 
 def test_as_many_threads_as_jax_is_told_to_have(monkeypatch):

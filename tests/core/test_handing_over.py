@@ -26,6 +26,12 @@ def assert_same(one, other):
     assert one.about["bytes_up"] == other.about["bytes_up"] > 0
 
 
+@pytest.fixture(autouse=True)
+def all_states_are_large(monkeypatch):
+    """Small ones are not written over."""
+    monkeypatch.setattr(handing_over, "LARGE", 0)
+
+
 @pytest.fixture
 def rounds_one_by_one(monkeypatch):
     """Every round is a block, and the only state to go back to is the first."""
@@ -99,6 +105,9 @@ def test_a_checkpoint_stays_as_it_was_when_later_blocks_are_done(monkeypatch):
     kept = []
     run(checkpoint=kept.append, checkpoint_seconds=0)
     assert len(kept) > 2
+    ends = [int(result.state.round) for result in kept]
+    assert [result.rows[-1]["round"] <= end for result, end in zip(kept, ends, strict=True)]
+    assert kept[0].rows is not kept[1].rows and len(kept[0].rows) < len(kept[-1].rows)
     for result in kept[:3]:
         again = run(rounds=int(result.state.round))
         assert all(map(np.array_equal, *map(jax.tree.leaves, (result.state, again.state))))

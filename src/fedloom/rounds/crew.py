@@ -15,7 +15,6 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import jax
@@ -99,30 +98,66 @@ class Crew:
     def do(self, work: Callable[[int], T]) -> list[T]:
         """Let every member do `work(rank)`; where one fails all end, with its error.
 
+        An interruption, too, ends all: nobody is left in a program that a later one would meet.
+
         Raises:
-            CannotMeetError: If a member has waited for the others in vain.
+            CannotMeetError: If a member has waited for the others in vain, or there can be none.
         """
         self._turns.clear()
         self._meetings.clear()
         self._failed = False
-        with ThreadPoolExecutor(self.size, "fedloom-crew") as threads:
-            done = [threads.submit(self._member, work, rank) for rank in range(self.size)]
-        errors = [error for d in done if (error := d.exception()) is not None]
-        if errors:  # those who were left alone say less than the one that failed
-            raise min(
-                errors, key=lambda error: threading.BrokenBarrierError.__name__ in repr(error)
-            )
-        return [d.result() for d in done]
+        done: dict[int, T] = {}
+        errors: list[BaseException] = []
 
-    def _member(self, work: Callable[[int], T], rank: int) -> T:
+        def member(rank: int) -> None:
+            try:
+                done[rank] = work(rank)
+            except BaseException as error:
+                errors.append(error)
+                self._give_up()
+
+        threads = [
+            threading.Thread(target=member, args=[rank], name=f"fedloom-crew-{rank}")
+            for rank in range(self.size)
+        ]
+        begun = [thread for thread in threads if self._begins(thread, errors)]
+        self._wait_for(begun)
+        own = [
+            error for error in errors if threading.BrokenBarrierError.__name__ not in repr(error)
+        ]
+        if own:
+            raise own[0]
+        if errors:
+            raise CannotMeetError from errors[0]
+        return [done[rank] for rank in range(self.size)]
+
+    def _begins(self, thread: threading.Thread, errors: list[BaseException]) -> bool:
         try:
-            return work(rank)
-        except BaseException:
-            with self._lock:
-                self._failed = True
-                for meeting in self._meetings.values():
-                    meeting.barrier.abort()
-            raise
+            thread.start()
+        except RuntimeError:  # there is no memory for it, or the interpreter is about to end
+            errors.append(threading.BrokenBarrierError())
+            self._give_up()
+            return False
+        return True
+
+    def _wait_for(self, threads: list[threading.Thread]) -> None:
+        """Until all have ended, however often Ctrl-C is pressed; then it is heard."""
+        interrupted: KeyboardInterrupt | None = None
+        while any(thread.is_alive() for thread in threads):
+            try:
+                for thread in threads:
+                    thread.join()
+            except KeyboardInterrupt as error:
+                interrupted = error
+                self._give_up()
+        if interrupted is not None:
+            raise interrupted
+
+    def _give_up(self) -> None:
+        with self._lock:
+            self._failed = True
+            for meeting in self._meetings.values():
+                meeting.barrier.abort()
 
 
 class _Meeting:

@@ -7,24 +7,26 @@ bits are the same either way, so that nothing depends on the choice but the time
 
 import dataclasses
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedloom.exchange.expected import expected_exchanges
-from fedloom.population import Federation
 from fedloom.protocol import Algorithm
 from fedloom.rounds.crew import CannotMeetError, Crew, cores, crew_of
 from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.rounds.program import Outcome
+from fedloom.types import Tree
+
+if TYPE_CHECKING:
+    from fedloom.simulator.task import Task
 
 _WORTH = 5.0  # how many times what it costs to try must be left to compute
 _LEAST = 0.5  # seconds over which a rate is measured
 _FASTER = 1.1
 _MOST_BYTES = 2**28  # of the states of all members
-
-Rounds = Callable[[Federation, Plan], Outcome]
 
 
 class AllCores:
@@ -32,17 +34,19 @@ class AllCores:
 
     def __init__(
         self,
-        federation: Federation,
+        task: "Task",
         algorithm: Algorithm,
         plan: Plan,
-        size: int | None,
         state_bytes: int,
     ) -> None:
-        """A number of threads that is given is kept; None stands for as many as pay.
+        """The task's number of threads is kept if it has one; None stands for as many as pay.
 
         Each of them has a state of its own, so that there is no choice where states are large.
         """
-        self.federation, self.algorithm, self.plan = federation, algorithm, plan
+        self.task, self.federation, size = task, task.federation, task.threads
+        self.algorithm, self.plan = algorithm, plan
+        self._rounds_alone = task.rounds_for(state_bytes)
+        self._program: tuple[Plan, Callable[..., Outcome]] | None = None  # of a crew
         self.crew: Crew | None = None
         self._untried = size is None and cores() > 1 and cores() * state_bytes <= _MOST_BYTES
         self._alone: float | None = None  # rounds a second of one thread, while a crew is on trial
@@ -50,28 +54,39 @@ class AllCores:
         if size is not None and size > 1:
             self._take_on(size)
 
-    def compute(self, rounds: Rounds) -> Outcome:
-        """What `rounds` makes of the federation, by one thread or by all members of the crew."""
+    def compute(self, *state: Tree) -> Outcome:
+        """What rounds make of a state, by one thread or by all members of the crew.
+
+        Args:
+            state: Hub, clients, the run's key, the round before the first and the last one.
+        """
         if self.crew is None:
-            return jax.block_until_ready(rounds(self.federation, self.plan))
+            rounds = self._rounds_alone
+            outcome = rounds(self.algorithm, self.federation, *state, plan=self.plan)
+            return jax.block_until_ready(outcome)
+        program = self._made(self.crew, state)
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-        plan = self.plan._replace(crew=self.crew)
 
         def member(rank: int) -> Outcome:
             with jax.enable_x64(wide):  # a thread begins with JAX's own setting
-                return jax.block_until_ready(rounds(self._copies[rank], plan))
+                return jax.block_until_ready(program(self.algorithm, self._copies[rank], *state))
 
         try:
             return self.crew.do(member)[0]
         except CannotMeetError:  # the state is as it was: a crew's program does not write over it
             self.end()
-            return self.compute(rounds)
+            return self.compute(*state)
 
-    def compile(self, rounds: Rounds) -> Outcome:
-        """Make the program ready, by rounds of which there is none, so that nobody meets."""
-        if self.crew is None:
-            return self.compute(rounds)
-        return rounds(self._copies[0], self.plan._replace(crew=self.crew))
+    def _made(self, crew: Crew, state: tuple[Tree, ...]) -> Callable[..., Outcome]:
+        """The program that all members run: made once, in this thread, as JAX is set here.
+
+        In a thread of its own, each could come to another one, and nobody meets in two programs.
+        """
+        plan = self.plan._replace(crew=crew)
+        if self._program is None or self._program[0] != plan:
+            given = (self.algorithm, self._copies[0], *state)
+            self._program = plan, self.task.rounds.lower(*given, plan=plan).compile()
+        return self._program[1]
 
     def learn(self, rounds: int, seconds: float, left: int, cost: float) -> bool:
         """Hear how long some rounds took; returns whether the program to come is another one.

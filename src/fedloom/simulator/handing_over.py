@@ -16,6 +16,7 @@ from fedloom.rounds.compiling import compiled
 from fedloom.rounds.program import State
 from fedloom.types import Tree
 
+LARGE = 2**24  # bytes of states; smaller ones are copied in no time, so that they are not taken
 _SECONDS = 5.0  # after which a copy is made anew
 
 

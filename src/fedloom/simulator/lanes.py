@@ -41,7 +41,7 @@ def fitted(task: "Task", algorithm: Algorithm, root: Array, free: int) -> Plan:
     count = jax.ShapeDtypeStruct((), "int32")
     programs: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
         (task.opening, (root,), {}),
-        (task.rounds, (hub, clients, root, count, count), {}),
+        (task.rounds_for(payload_bytes((hub, clients))), (hub, clients, root, count, count), {}),
         (task.measure, (hub, clients), {"wanted": task.wanted}),
     ]
 

@@ -14,14 +14,13 @@ from fedloom.errors import DivergedError
 from fedloom.exchange import wire
 from fedloom.measuring import handing_out, privacy_ledger
 from fedloom.measuring.result import Result
-from fedloom.population import Federation
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import payload_bytes, to_host
 from fedloom.rounds import program
 from fedloom.rounds.parts import Plan
 from fedloom.rounds.program import State
 from fedloom.simulator import hosts, lanes, places
-from fedloom.simulator.all_cores import AllCores, Rounds
+from fedloom.simulator.all_cores import AllCores
 from fedloom.simulator.handing_over import Sent, WayBack, copied, is_gone
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.task import Task
@@ -72,7 +71,7 @@ class Simulation:
         else:
             self._take_over(resume)
         held = payload_bytes((self.state.hub, self.state.clients))
-        self.cores = AllCores(task.federation, algorithm, self.plan, task.threads, held)
+        self.cores = AllCores(task, algorithm, self.plan, held)
         # The first state may share arrays with the problem, so that it is what is kept.
         self._way_back = WayBack(self._sent(), self.seconds)
         self.state = copied(self.state)
@@ -179,10 +178,10 @@ class Simulation:
         return Result(
             model=fed.layout.unravel(np.asarray(to_host(vector))),
             state=State(np.int64(self.state.round), hub, clients),
-            rows=self.rows,
+            rows=list(self.rows),
             client_metrics=self.client_metrics,
             client_names=self.task.clients.names,
-            info=self.info,
+            info=list(self.info),
             status=self.status,
             about=self.about
             | {
@@ -200,46 +199,30 @@ class Simulation:
         known = directions.of_metrics(self.task.metrics, self.federation.fed.problem)
         return directions.growing(self.rows[-1], known)
 
-    def _rounds(self, stop: int) -> Rounds:
-        """The program of the rounds from here to `stop`."""
-        if is_gone(self.state):
-            self.state, self.bytes_down, self.bytes_up = self._way_back.take()
-        counters = (np.int32(self.state.round), np.int32(stop))  # by JAX they would be programs
-        state = (self.state.hub, self.state.clients, self.root, *counters)
-
-        def rounds(federation: Federation, plan: Plan) -> program.Outcome:
-            run = self.task.rounds if plan.crew is None else self.task.shared_rounds
-            return run(self.algorithm, federation, *state, plan=plan)
-
-        return rounds
+    def _computed(self, stop: int) -> program.Outcome:
+        """The rounds from here to `stop`, with fewer clients at a time where memory runs out."""
+        while True:
+            if is_gone(self.state):
+                self.state, self.bytes_down, self.bytes_up = self._way_back.take()
+            counters = (np.int32(self.state.round), np.int32(stop))  # by JAX they would be programs
+            try:
+                return self.cores.compute(self.state.hub, self.state.clients, self.root, *counters)
+            except jax.errors.JaxRuntimeError as error:
+                count = self.federation.fed.n
+                self.plan = self.cores.plan = lanes.halved(self.plan, count, error)
 
     def _compile(self) -> float:
-        """Make the program of rounds ready; returns the seconds that it took."""
+        """Make the program ready, by rounds of which there is none; the seconds that it took."""
         began = time.perf_counter()
-        while True:
-            try:
-                stop = self.state.round
-                outcome = self.cores.compile(self._rounds(stop))
-                break
-            except jax.errors.JaxRuntimeError as error:
-                self._halve(error)
-        self._go_on_from(outcome, stop)
+        self._advance(self.state.round)
         return time.perf_counter() - began
-
-    def _halve(self, error: Exception) -> None:
-        self.plan = self.cores.plan = lanes.halved(self.plan, self.federation.fed.n, error)
 
     def _advance(self, stop: int) -> Tree:
         """Run to round `stop`, or to the last one whose iterates are finite."""
-        while True:
-            try:
-                outcome = self.cores.compute(self._rounds(stop))
-                break
-            except jax.errors.JaxRuntimeError as error:
-                self._halve(error)
+        outcome = self._computed(stop)
         bad = int(outcome.diverged)
         if bad:
-            outcome, stop = self.cores.compute(self._rounds(bad - 1)), bad - 1
+            outcome, stop = self._computed(bad - 1), bad - 1
         self._go_on_from(outcome, stop)
         if bad:
             self._diverged(bad)

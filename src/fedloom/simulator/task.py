@@ -27,7 +27,7 @@ from fedloom.rounds.compiling import compiled
 from fedloom.rounds.crew import cores
 from fedloom.rounds.given import check_fit
 from fedloom.rounds.parts import Plan, number_of_parts
-from fedloom.simulator import hosts, places
+from fedloom.simulator import handing_over, hosts, places
 from fedloom.types import Tree
 
 _SMALL_MODEL = 20_000  # below, a CPU computes clients side by side; above, one after the other
@@ -65,8 +65,9 @@ class Task:
         in_parts = in_parts and number_of_parts(len(clients), self.plan.lanes) > 1
         self.threads = devices if in_parts and on_one_cpu() else 1  # None: as many as pay
         how = {"small_steps": self.small, "by_threads": in_parts, "deterministic": deterministic}
-        self.rounds = compiled(program.rounds, "plan", given_away=("hub", "clients"), **how)
-        self.shared_rounds = compiled(program.rounds, "plan", **how)  # which several begin at once
+        self.rounds: Any = compiled(program.rounds, "plan", **how)
+        states = ("hub", "clients")
+        self._rounds_in_place: Any = compiled(program.rounds, "plan", given_away=states, **how)
         self.opening = compiled(program.opening, "plan", **how)
         # Parties have a model only together, so its metrics are taken together.
         self.measures: Measures = OfParties() if isinstance(clients, Parties) else OfClients()
@@ -91,6 +92,10 @@ class Task:
         elif isinstance(clients, Clients) and clients.left_out:
             self.about["left out"] = clients.left_out
         self.optimum = None if optimum is None else self._known(optimum, algorithm.dual)
+
+    def rounds_for(self, state_bytes: int) -> Any:
+        """The program of rounds; where states are large, the one that writes over them."""
+        return self._rounds_in_place if state_bytes >= handing_over.LARGE else self.rounds
 
     def _known(self, optimum: Reference | Tree, dual: str) -> Optimum:
         """A solution, from `fl.reference`, a model, or its vector."""
