@@ -39,7 +39,8 @@ def pytree(cls: type[T]) -> type[T]:
 
 def _repr(node: Any) -> str:
     """What an object is, without the numbers in its arrays, which may be somebody's data."""
-    told = [f"{f.name}={in_short(getattr(node, f.name))}" for f in dataclasses.fields(node)]
+    fields = [field.name for field in dataclasses.fields(node) if field.repr]
+    told = [f"{name}={in_short(getattr(node, name))}" for name in fields]
     return f"{type(node).__name__}({', '.join(told)})"
 
 
