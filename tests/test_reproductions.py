@@ -11,9 +11,10 @@ import pytest
 from fedloom.errors import DataError, SettingsError
 from fedloom.experiments import papers, raw_results, reproduction_table, settings
 from fedloom.experiments.raw_results import Raw, Run
-from tools import personal_tables, reproductions
+from tools import personal_tables, reproductions, slope_tables, step_tables
 
 NAMES = sorted(papers.available())
+SEARCHES = sorted(reproductions.RAW.glob("minimax-*-sweep.json"))
 KEPT = sorted(path.stem for path in reproductions.RAW.glob("*.jsonl"))
 PAGES = {path.name: path.read_text() for path in reproductions.PAGES.glob("*.md")}
 
@@ -67,18 +68,64 @@ def test_what_the_list_says_is_so(setups):
         papers.check_names("minimax-a9a", papers.facts("minimax-a9a"), ["fmdr"])
 
 
-def test_steps_on_phishing_are_those_that_held_out_rows_chose(setups):
-    found = json.loads((reproductions.RAW / "minimax-phishing-sweep.json").read_text())
-    methods = setups["minimax-phishing"].algorithms
-    for name, method in methods.items():
-        tried = [trial for trial in found["trials"] if trial["method"] == name]
-        best = max((t for t in tried if t["rounds"] == 200), key=lambda t: t["auc"])
-        for field in found["over"]:
-            if best.get(field) is not None:
-                value = method
-                for part in field.split("."):
-                    value = getattr(value, part)
-                assert value == best[field], (name, field)
+def test_steps_of_minimax_methods_are_those_that_held_out_rows_chose(setups):
+    """Of as many settings for each method; ijcnn1 with either split has those of one search."""
+    searched = {path.stem.removesuffix("-sweep"): path for path in SEARCHES}
+    searched["minimax-ijcnn1"] = searched["minimax-ijcnn1-fifth"]
+    for reproduction, path in searched.items():
+        found, methods = json.loads(path.read_text()), setups[reproduction].algorithms
+        for name, method in methods.items():
+            tried = [trial for trial in found["trials"] if trial["method"] == name]
+            assert len(tried) == 16
+            last = max(trial["rounds"] for trial in tried)
+            best = max((t for t in tried if t["rounds"] == last), key=lambda t: t["auc"])
+            for field in found["over"]:
+                if best.get(field) is not None:
+                    value = method
+                    for part in field.removeprefix(f"{name}.").split("."):
+                        value = getattr(value, part)
+                    assert value == best[field], (reproduction, name, field)
+
+
+def test_every_search_for_steps_chose_what_the_settings_have(setups):
+    for path in reproductions.RAW.glob("*-steps.json"):
+        name = path.stem.removesuffix("-steps")
+        for method, line in step_tables.best(name).items():
+            chosen = setups[name].algorithms[method]
+            field = "rho" if "rho" in line else "step"
+            assert getattr(chosen, field) == pytest.approx(line[field], rel=1e-3), (name, method)
+
+
+def test_a_slope_is_that_of_a_line_through_logarithms(tmp_path, monkeypatch):
+    def points(series, values):
+        return [{"series": series, "x": x, "seed": 0, "value": v} for x, v in values.items()]
+
+    about = {"varied": "n", "measured": "rounds", "by_theory": {"a": "2"}, "log": True}
+    about |= {"command": "python -m benchmarks.slopes known", "date": "2026-11-18"}
+    about |= {"versions": {"jax": "0.10.1"}}
+    known = points("a", {1: 3.0, 10: 300.0, 100: 30000.0}) + points("b", {1: 5.0, 10: None})
+    (tmp_path / "known.json").write_text(json.dumps(about | {"points": known}))
+    monkeypatch.setattr(slope_tables, "RAW", tmp_path)
+    text = slope_tables.table("known")
+    assert "| a | 1: 3, 10: 300, 100: 3e+04 | +2.00 | 2 |" in text.replace("3.00e+04", "3e+04")
+    assert "| b | 1: 5, 10: not reached |  |  |" in text
+    assert "No raw results yet" in slope_tables.table("another")
+
+
+def test_of_values_that_were_tried_the_fastest_that_all_seeds_reach_is_best(tmp_path, monkeypatch):
+    tried = [
+        {"method": "GD", "step": 0.1, "limit": 90, "iterations": [30, 40], "all": True, "up": 40.0},
+        {"method": "GD", "step": 0.2, "limit": 90, "iterations": [10], "all": False},
+        {"method": "GD", "step": 0.15, "limit": 9, "iterations": [20, 30], "all": True, "up": 25.0},
+        {"method": "EGVFL", "step": 0.1, "limit": 90, "iterations": [], "all": False},
+    ]
+    for line in tried:
+        line["down"] = 10.0
+    about = {"target": 1e-4, "command": "a command", "date": "2026-11-18", "tried": tried}
+    (tmp_path / "x-steps.json").write_text(json.dumps(about | {"versions": {"jax": "0.10.1"}}))
+    monkeypatch.setattr(step_tables, "RAW", tmp_path)
+    assert "| GD | 3 | 0.15 | 25 | 35 | 25 |" in step_tables.table("x")
+    assert "| EGVFL | 1 | none | not in 90 |  |  |" in step_tables.table("x")
 
 
 def rows_of(name, setups):

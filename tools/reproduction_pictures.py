@@ -53,6 +53,8 @@ def draw(raw: Raw, how: CompareSettings, panels: Sequence[str] = ()) -> Picture:
     first, *others = figure.subplots(1, count, squeeze=False)[0]
     log = how.log or metric in labels.LOGARITHMIC
     _panel(first, raw, metric, how.against, log=log, distance=False)
+    if how.target is not None:
+        first.axhline(how.target, color="#555555", linewidth=0.9, linestyle=(0, (5, 4)), zorder=0)
     if optimum:
         _panel(others.pop(0), raw, metric, how.against, log=True, distance=True)
     for panel, shown in zip(others, panels, strict=True):
@@ -60,7 +62,8 @@ def draw(raw: Raw, how: CompareSettings, panels: Sequence[str] = ()) -> Picture:
             _panel(panel, raw, metric, shown, log=log, distance=False)
         else:
             _panel(panel, raw, shown, how.against, log=False, distance=False)
-    figure.suptitle(f"{how.title}{_bands(raw)}", fontsize=10)
+    aim = "; dashes: the target" if how.target is not None else ""
+    figure.suptitle(f"{how.title}{_bands(raw)}{aim}", fontsize=10)
     return Picture(figure)
 
 
@@ -87,6 +90,8 @@ def _multiples(raw: Raw, how: CompareSettings) -> Picture:
             panel.set_yscale("log")
         else:
             _close_up(panel, _optima(raw))
+    for panel in grid.flat[max(0, len(names) - _ACROSS) : len(names)]:
+        panel.tick_params(labelbottom=True)  # nothing stands below
     for panel in grid.flat[len(names) :]:
         panel.set_axis_off()
     figure.supxlabel(labels.AXES[how.against], fontsize=9)

@@ -52,7 +52,7 @@ def table(name: str) -> str:
     lines = [f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
     for title, points in series(found).items():
         known, fitted = means(points), slope(points)
-        cells = [
+        cells = [labels.number(value) for value in known.values() if len(points) == 1] or [
             f"{labels.number(x)}: {labels.number(known[x], 4) if x in known else 'not reached'}"
             for x in points
         ]
@@ -84,6 +84,9 @@ def draw(name: str) -> Picture:
         fitted = slope(points)
         text = title if fitted is None or not ordered else f"{title}: slope {fitted:+.2f}"
         colour = COLOURS[i % len(COLOURS)]
+        if len(points) == 1:  # what the others are held against
+            panel.axhline(*known.values(), color=colour, ls="--", lw=1.2, label=text)
+            continue
         panel.plot(list(known), list(known.values()), "o-", color=colour, label=text, lw=1.4, ms=4)
         each = [(x, v) for x, values in points.items() for v in values if v is not None]
         panel.plot(*zip(*each, strict=True), ".", color=colour, ms=3, alpha=0.5)
