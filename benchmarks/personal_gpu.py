@@ -99,14 +99,14 @@ def methods(task: Task, lr: float, own: str) -> dict[str, object]:
     return {
         "fedavg": a.FedAvg(**steps),
         "local": a.LocalTraining(**steps),
-        "local-2": a.QuantizedTraining(quantise=two, **steps),
-        "local-1": a.QuantizedTraining(quantise=one, **steps),
+        "local-2": a.QuantisedTraining(quantise=two, **steps),
+        "local-1": a.QuantisedTraining(quantise=one, **steps),
         "quped": a.QuPeD(**distilled),
         "quped-2": a.QuPeD(quantise=two, **distilled),
         "quped-1": a.QuPeD(quantise=one, **distilled),
         "qupel-2": a.QuPeL(quantise=two, **steps),
         "qupel-1": a.QuPeL(quantise=one, **steps),
-        "local-1-bounded": a.QuantizedTraining(quantise=bounded, **steps),
+        "local-1-bounded": a.QuantisedTraining(quantise=bounded, **steps),
         "quped-1-bounded": a.QuPeD(quantise=bounded, **distilled),
         "qupel-1-bounded": a.QuPeL(quantise=bounded, **steps),
         "pfedme": a.PFedMe(

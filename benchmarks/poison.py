@@ -29,7 +29,7 @@ METHODS = {
 RULES = {
     "mean": None,
     "median": rules.Median(),
-    "trimmed_mean, share 0.2": rules.TrimmedMean(share=0.2),
+    "trimmed_mean, share 0.2": rules.TrimmedMean(fraction=0.2),
     "krum, malicious 4": rules.Krum(malicious=MALICIOUS),
     "multi_krum, malicious 4": rules.MultiKrum(malicious=MALICIOUS),
     "geometric_median": rules.GeometricMedian(),

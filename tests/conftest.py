@@ -32,6 +32,8 @@ if _VERSION in _FLAGS:
         "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_optimization_level=0 "
         "--xla_llvm_disable_expensive_passes=true" + _FLAGS[_VERSION],
     )
+# Where an operation stands in the source costs a twelfth of the time, and only profilers read it.
+jax.config.update("jax_traceback_in_locations_limit", 0)
 # Tracing makes many small objects that stay; looking for cycles among them as often as Python does
 # takes about 6 per cent of the time.
 gc.set_threshold(100_000, 20, 50)

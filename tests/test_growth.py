@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from benchmarks.growth import COHORT, PROBLEMS, ROWS, population, with_cohorts
 from fedloom import draws
+from fedloom.pytrees import payload_bytes
 from fedloom.rounds import mapping
 from fedloom.simulator.task import Task
 
@@ -20,8 +21,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 CLIENTS = 1237  # like nothing else in a program
 
 
-def in_every_round(key, n=CLIENTS):
-    """The lines of a method's compiled rounds that are in no entry: those in the loop."""
+def compiled_rounds(key, n=CLIENTS):
+    """A method's compiled rounds, and the states that they are given."""
     entry = with_cohorts()[key]
     method = entry.cls(**entry.trial | {"cohort": COHORT})
     task = Task(
@@ -31,7 +32,12 @@ def in_every_round(key, n=CLIENTS):
     hub, states, _ = task.opening(method, task.federation, draws.key(0), plan=task.plan)
     ends = (jnp.asarray(0, jnp.int32), jnp.asarray(5, jnp.int32))
     rounds = (method, task.federation, hub, states, draws.key(0), *ends)
-    text = task.rounds.lower(*rounds, plan=task.plan).compile().as_text()
+    return task.rounds.lower(*rounds, plan=task.plan).compile(), states
+
+
+def in_every_round(key, n=CLIENTS):
+    """The lines of a method's compiled rounds that are in no entry: those in the loop."""
+    text = compiled_rounds(key, n)[0].as_text()
     assert f"[{n}" in text
     return text[: text.index("\nENTRY")].splitlines()
 
@@ -47,6 +53,16 @@ def test_no_round_copies_the_states_of_all_clients(monkeypatch):
     monkeypatch.setattr(mapping, "_taken", lambda state, ids: jax.tree.map(lambda s: s[ids], state))
     others = CLIENTS + 2  # a program of their own
     assert copies(in_every_round("feddr", others), others) != []
+
+
+def test_no_block_of_rounds_copies_the_states_of_all_clients():
+    """It is given the states, and writes over them."""
+    program, states = compiled_rounds("feddr")
+    text = program.as_text()
+    assert copies(text[text.index("\nENTRY") :].splitlines()) == []
+    needs = program.memory_analysis()
+    assert needs.alias_size_in_bytes >= payload_bytes(states)
+    assert needs.temp_size_in_bytes < payload_bytes(states)
 
 
 def test_drfa_sorts_nothing_and_adds_up_no_weights_one_by_one():

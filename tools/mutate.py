@@ -37,13 +37,23 @@ _ENGINE = [
     "core/test_problems.py",
 ]
 TESTS = {  # the longest prefix of a path counts
-    "algorithms/averaging": ["papers/test_averaging.py"],
-    "algorithms/composite": ["papers/test_composite.py"],
-    "algorithms/minimax": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
-    "algorithms/personal": ["papers/test_personal.py"],
-    "algorithms/robust": ["papers/test_robust.py"],
+    "algorithms/averaging": [
+        *("papers/test_averaging.py", "papers/test_averaging_baselines.py"),
+        *("papers/test_optimisers.py", "papers/test_partial_participation.py"),
+    ],
+    "algorithms/composite": ["papers/test_composite.py", "papers/test_composite_baselines.py"],
+    "algorithms/minimax": [
+        *("papers/test_minimax.py", "papers/test_minimax_listings.py"),
+        "papers/test_minimax_baselines.py",
+    ],
+    "algorithms/personal": [
+        *("papers/test_personal.py", "papers/test_personal_baselines.py"),
+        "papers/test_straight_through.py",
+    ],
+    "algorithms/robust": ["papers/test_robust.py", "papers/test_robust_baselines.py"],
     "algorithms/vertical": [
-        *("papers/test_vertical.py", "papers/test_vertical_steps.py", "papers/test_splitting.py")
+        *("papers/test_vertical.py", "papers/test_vertical_steps.py", "papers/test_splitting.py"),
+        *("papers/test_vertical_baselines.py", "papers/test_vertical_rates.py"),
     ],
     "algorithms/wrappers/compressed": ["core/test_compressors.py", "core/test_wrappers.py"],
     "algorithms/wrappers": ["core/test_wrappers.py", "core/test_robust_wrapper.py"],

@@ -67,7 +67,7 @@ fraction = Rule(
     0.5,
     {"type": "number", "minimum": 0, "maximum": 1},
 )
-share = Rule(
+positive_fraction = Rule(
     lambda v: fraction.holds(v) and v > 0,
     "a number above 0 and up to 1",
     0.5,

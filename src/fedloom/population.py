@@ -12,6 +12,7 @@ from fedloom.errors import DataError, ParameterError
 from fedloom.hub_view import Fed as Fed
 from fedloom.hub_view import LabelParty as LabelParty
 from fedloom.layout import Layout
+from fedloom.on_disk import OnDisk
 from fedloom.operators.blocks import Block, block
 from fedloom.oracles import AnyOracle
 from fedloom.party import PartyObjective
@@ -19,7 +20,7 @@ from fedloom.problems.base import Problem
 from fedloom.problems.vertical import LABEL_PARTY, Vertical
 from fedloom.pytrees import abstract, pytree, static
 from fedloom.rows import Rows, Spec, Store, store
-from fedloom.types import Array, Held
+from fedloom.types import Array
 
 
 @pytree
@@ -41,6 +42,11 @@ class Group:
     def objective(self, index: Array | int) -> AnyOracle:
         """The oracles of one client of the group."""
         return self.problem.objective(self.layout, self.train.client(index), self.batch_size)
+
+    @property
+    def measured(self) -> Store:
+        """The rows on which the clients are measured."""
+        return self.train if self.test is None else self.test
 
 
 @pytree
@@ -215,22 +221,24 @@ def _parties(
 def _cast(rows: Rows, precision: str) -> Rows:
     """The rows at the run's precision."""
 
-    def cast(array: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(array, _dtype(array, precision))
+    def cast(held: Any) -> Any:
+        if isinstance(held, OnDisk):
+            return held.astype(_dtype(held, precision))
+        return np.ascontiguousarray(held, _dtype(np.asarray(held), precision))
 
-    return Rows(cast(np.asarray(rows.x)), cast(np.asarray(rows.y)))
+    return Rows(cast(rows.x), cast(rows.y))
 
 
 def _one(rows: Rows, precision: str) -> Rows:
     """What one row is like at the run's precision."""
 
-    def shape(held: Held) -> Array:
-        array = np.asarray(held)
+    def shape(held: Any) -> Array:
+        array = held if isinstance(held, OnDisk) else np.asarray(held)
         return abstract(array.shape[1:], _dtype(array, precision))
 
     return Rows(shape(rows.x), shape(rows.y))
 
 
-def _dtype(array: np.ndarray, precision: str) -> DTypeLike:
+def _dtype(array: np.ndarray | OnDisk, precision: str) -> DTypeLike:
     """Floating point numbers at the run's precision; classes and tokens as 32-bit integers."""
     return np.int32 if np.issubdtype(array.dtype, np.integer) else precision

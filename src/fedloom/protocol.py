@@ -43,7 +43,7 @@ from fedloom.parameters import (
     parametrised,
     per_cent,
     positive,
-    share,
+    positive_fraction,
 )
 from fedloom.pytrees import pytree, static
 from fedloom.replies import Cohort, Replies
@@ -53,7 +53,7 @@ from fedloom.types import Array, Tree
 __all__ = ["Algorithm", "Ask", "Cohort", "Replies", "Round", "algorithm", "ask", "relay"]
 __all__ += ["Rule", "anything", "at_least", "at_least_zero", "below_one", "between", "flag"]
 __all__ += ["fraction", "instance_of", "one_of", "param", "parametrised", "per_cent", "positive"]
-__all__ += ["share"]
+__all__ += ["positive_fraction"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = public(__name__)
@@ -150,7 +150,7 @@ class Algorithm:
     takes: ClassVar[str] = "smooth"  # the kind of problem that the method is for
     dual: ClassVar[str] = "shared"  # in a saddle problem, whose dual: "shared" or "separate"
     takes_regulariser: ClassVar[bool] = False  # whether the method uses the regulariser g
-    own_models: ClassVar[bool] = False  # whether clients deploy networks of their own, `f.own`
+    personal_models: ClassVar[bool] = False  # whether clients deploy networks of their own, `f.own`
     needs_everyone: ClassVar[bool] = False  # whether a round needs a reply of every client
     takes_constraint: ClassVar[bool] = False  # whether it can use a g that is a constraint
     takes_fusion: ClassVar[bool] = False  # whether it trains a network at the label party

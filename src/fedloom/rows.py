@@ -1,6 +1,7 @@
 """Each client's rows in arrays shared by all: where they begin, how many, how to draw."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,8 +10,11 @@ import numpy as np
 
 from fedloom import draws
 from fedloom.draws import Domain
+from fedloom.on_disk import OnDisk
 from fedloom.pytrees import in_short, pytree, static
-from fedloom.types import Array, Held
+from fedloom.types import Array, Held, Tree
+
+_AT_ONCE = 2**27  # bytes of rows on the host that are looked at together where all rows are
 
 
 class Rows(NamedTuple):
@@ -24,7 +28,12 @@ class Rows(NamedTuple):
 
 
 def all_finite(values: Any) -> bool:
-    """Whether every number of an array, dense or sparse, is finite; whole numbers always are."""
+    """Whether every number of an array, dense or sparse, is finite; whole numbers always are.
+
+    Rows on the disk are looked at when they are read.
+    """
+    if isinstance(values, OnDisk):
+        return True
     values = values.data if hasattr(values, "toarray") else np.asarray(values)
     # A sum is finite if all parts are, up to an overflow, which the second look tells apart.
     if values.dtype.kind != "f" or values.size == 0:
@@ -74,26 +83,42 @@ class Batch(NamedTuple):
         return jnp.where(self.counts, values, 0).sum() / self.counts.sum()
 
 
-class _Kept:
+class Kept:
     """An array that is told apart by being itself, as a part of a program's structure."""
 
-    def __init__(self, array: np.ndarray):
+    def __init__(self, array: np.ndarray | OnDisk):
         self.array = array
+
+    def read(self, places: Array) -> np.ndarray:
+        """The rows at these places, as words of 32 bits where numbers have 64."""
+        array, wanted = self.array, np.asarray(places)
+        rows = array.read(wanted) if isinstance(array, OnDisk) else array[wanted]
+        return rows[..., None].view(np.uint32) if rows.dtype.itemsize == 8 else rows
 
 
 @pytree
 class OnHost:
-    """Rows that stay in the host's memory; a device is handed those that it asks for."""
+    """Rows that stay on the host, in its memory or on disk; a device is handed what it asks for."""
 
-    kept: _Kept = static()
+    kept: Kept = static()
+    clients: int = static()  # that may ask for rows side by side
+
+    @property
+    def together(self) -> int:
+        """How many rows of each client are looked at together, where all of them are."""
+        array = self.kept.array
+        row = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
+        return max(1, _AT_ONCE // max(1, row * self.clients))
 
     def at(self, places: Array) -> Array:
         """The rows at these places."""
-        array = self.kept.array
-        shape = jax.ShapeDtypeStruct((*places.shape, *array.shape[1:]), array.dtype)
-        return jax.pure_callback(
-            lambda places: array[np.asarray(places)], shape, places, vmap_method="broadcast_all"
+        dtype, row = self.kept.array.dtype, self.kept.array.shape[1:]
+        long = dtype.itemsize == 8  # which JAX would cut in the thread that it calls back in
+        shape = jax.ShapeDtypeStruct(
+            (*places.shape, *row, *[2] * long), np.uint32 if long else dtype
         )
+        rows = jax.pure_callback(self.kept.read, shape, places, vmap_method="broadcast_all")
+        return jax.lax.bitcast_convert_type(rows, dtype) if long else rows
 
 
 @pytree
@@ -132,10 +157,30 @@ class ClientRows:
 
         def part(array: Held | OnHost) -> Array:
             if isinstance(array, OnHost):
-                return array.at(jnp.asarray(self.offset) + jnp.arange(self.longest))
+                own = jnp.minimum(jnp.arange(self.longest), self.size - 1)
+                return array.at(jnp.asarray(self.offset) + own)
             return jax.lax.dynamic_slice_in_dim(array, self.offset, self.longest)
 
         return Batch(Rows(part(self.rows.x), part(self.rows.y)), self._within(self.longest))
+
+    def each(self, function: Callable[[Rows], Tree]) -> Tree:
+        """What a function of rows makes of each of the client's, padded as `everything` is.
+
+        Rows that lie on the host are handed to it some at a time.
+        """
+        x: Any = self.rows.x
+        if not isinstance(x, OnHost) or x.together >= self.longest:
+            return function(self.everything().rows)
+
+        def some(start: Array) -> Tree:
+            return function(self.at(jnp.minimum(start + jnp.arange(x.together), self.size - 1)))
+
+        parts = jax.lax.map(some, jnp.arange(0, self.longest, x.together))
+        return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[: self.longest], parts)
+
+    def mean(self, values: Array) -> Array:
+        """The mean over the client's rows of a number for each, padded as `everything` is."""
+        return Batch(self.rows, self._within(self.longest)).mean(values)
 
     def _within(self, count: int) -> Array | None:
         return None if count <= self.shortest else jnp.arange(count) < self.size
@@ -150,11 +195,14 @@ class Store:
     domains: Domain  # (k,)
     shortest: int = static()
     longest: int = static()
+    each: int = static(default=0)  # clients whose rows a device has; 0: those of all (divided_rows)
 
     def streamed(self) -> "Store":
         """The same with features that stay on the host, for a device that cannot hold them."""
-        held = Rows(OnHost(_Kept(np.asarray(self.rows.x))), self.rows.y)  # type: ignore[arg-type]
-        return dataclasses.replace(self, rows=held)
+        if isinstance(self.rows.x, OnHost):
+            return self
+        kept: Any = OnHost(Kept(np.asarray(self.rows.x)), len(self.sizes))
+        return dataclasses.replace(self, rows=Rows(kept, self.rows.y))
 
     def client(self, index: Array | int) -> ClientRows:
         """What belongs to one client of the group."""
@@ -177,9 +225,10 @@ def store(rows: Rows, sizes: np.ndarray, offsets: np.ndarray | None = None) -> S
     longest = int(sizes.max(initial=1))
     # A slice of the longest client's length must stay inside the array for every client.
     padding = max(0, int((offsets + longest).max(initial=0)) - len(rows.x))
-    padded = jax.tree.map(lambda a: _pad(a, padding), rows)
+    x: Any = rows.x
+    held: Any = OnHost(Kept(x), len(sizes)) if isinstance(x, OnDisk) else _pad(x, padding)
     return Store(
-        Rows(*padded),
+        Rows(held, _pad(np.asarray(rows.y), padding)),
         np.asarray(offsets, np.int32),
         draws.domain(sizes),
         int(sizes.min(initial=longest)),

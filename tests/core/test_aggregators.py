@@ -23,7 +23,7 @@ EQUAL, ALL = np.ones(10), np.ones(10, bool)
 WEIGHTS = RNG.uniform(0.5, 2, 10)
 RULES = {
     "median": Median(),
-    "trimmed mean": TrimmedMean(share=0.25),
+    "trimmed mean": TrimmedMean(fraction=0.25),
     "krum": Krum(malicious=2),
     "multi-krum": MultiKrum(malicious=2),
     "geometric median": GeometricMedian(),
@@ -203,7 +203,9 @@ def test_what_does_not_fit_is_refused():
         MultiKrum(malicious=0).check(2)
     with pytest.raises(ParameterError, match=r"keep must be at most .* 10 - 2; got 9"):
         MultiKrum(malicious=2, keep=9)(VALUES, EQUAL, ALL)
-    with pytest.raises(ParameterError, match=r"share must be a number >= 0 and < 0\.5; got 0\.5"):
-        TrimmedMean(share=0.5)
+    with pytest.raises(
+        ParameterError, match=r"fraction must be a number >= 0 and < 0\.5; got 0\.5"
+    ):
+        TrimmedMean(fraction=0.5)
     with pytest.raises(ParameterError, match="CentredClipping: radius must be a number > 0"):
         CentredClipping(radius=0)

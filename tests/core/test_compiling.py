@@ -28,7 +28,8 @@ def test_options_of_the_compiler(backend, how, options, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
     monkeypatch.setattr(jax, "jit", lambda function, **settings: given.update(settings))
     compiling.compiled.__wrapped__(len, "plan", **how)
-    assert given == {"static_argnames": ("plan",), "compiler_options": options}
+    expected = {"static_argnames": ("plan",), "donate_argnames": (), "compiler_options": options}
+    assert given == expected
 
 
 def test_the_compiler_of_this_jax_knows_the_option_of_gpus():

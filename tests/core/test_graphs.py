@@ -9,7 +9,9 @@ import pytest
 from safetensors.numpy import load_file
 
 import fedloom as fl
+from fedloom.models.graph.interpreting import run
 from fedloom.models.graph.operations import OPERATIONS
+from fedloom.models.graph.program import parsed
 from fedloom.rows import Spec
 
 FOLDER = Path(__file__).parents[1] / "graphs"
@@ -35,6 +37,21 @@ def applied(network, arrays, x):
 def weighted(network, arrays, x, weights):
     outputs = network.apply(arrays, x)
     return (outputs * weights).sum(), outputs
+
+
+@pytest.mark.parametrize("name", ["digits", "convolutions", "local_norms"])
+def test_poolings_come_before_biases_and_relus_with_the_same_outputs(name):
+    held, (x, *_) = graph(name).held, known(name)
+    written = parsed(held.program.text)  # the file keeps the order of the module
+
+    def before_pooling(program):
+        order = [node.operation for node in program.nodes]
+        return order[order.index("aten.max_pool2d.default") - 1]
+
+    assert before_pooling(written) == "aten.relu.default" != before_pooling(held.program)
+    arrays = {**held.trained, **held.frozen}
+    outputs = [run(program, arrays, x) for program in (written, held.program)]
+    np.testing.assert_array_equal(*outputs)
 
 
 @pytest.mark.parametrize("name", NAMES)

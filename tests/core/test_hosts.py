@@ -1,14 +1,10 @@
 """One run over two processes on loopback: the bits of one process, and one end for both."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import textwrap
 
 import pytest
 
+from core import loopback
 from fedloom.checksums import digest
 from fedloom.cli import together
 from fedloom.cli.main import main
@@ -92,12 +88,6 @@ except FedloomError as error:
 """
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("hosts")
@@ -108,23 +98,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def both(folder):
     """What the two processes told, and what they printed."""
-    program = folder / "both.py"
-    program.write_text(textwrap.dedent(PROGRAM))
-    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
-    port, pipe = str(free_port()), subprocess.PIPE
-    processes = [
-        subprocess.Popen(
-            [sys.executable, program, str(i), port, folder],
-            stdout=pipe, stderr=pipe, text=True, env=environment,
-        )
-        for i in range(2)
-    ]  # fmt: skip
-    try:
-        printed = [process.communicate(timeout=300) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], printed
+    printed = loopback.both(PROGRAM, folder)
     told = [json.loads((folder / f"told-{i}.json").read_text()) for i in range(2)]
     return told, printed
 

@@ -193,7 +193,7 @@ def test_what_a_linen_module_must_not_have():
         off.init(jax.random.key(0), Spec((3,), 5, "float32"))
 
 
-def nnx_net(nnx, *, dropout=False, batch_norm=False):
+def nnx_net(nnx, *, dropout=False, batch_norm=False, deterministic=None):
     class Net(nnx.Module):
         def __init__(self, rngs):
             self.first = nnx.Linear(3, 8, rngs=rngs)
@@ -203,7 +203,7 @@ def nnx_net(nnx, *, dropout=False, batch_norm=False):
 
         def __call__(self, x):
             x = nnx.relu(self.first(x))
-            x = self.dropout(x) if self.dropout else x
+            x = self.dropout(x, deterministic=deterministic) if self.dropout else x
             return self.last(self.norm(x) if self.norm else x)
 
     return Net(nnx.Rngs(0))
@@ -230,11 +230,22 @@ def test_what_an_nnx_module_must_not_have():
     with pytest.raises(ParameterError, match=r"keeps BatchStat as well.*nnx.GroupNorm"):
         fl.models.from_flax(nnx_net(nnx, batch_norm=True), X[:1])
     module = nnx_net(nnx, dropout=True)
-    with pytest.raises(ParameterError, match=r"draw no random numbers.*module.eval\(\)"):
-        fl.models.from_flax(module, X[:1])
     with pytest.raises(ParameterError, match="in_training is for modules of flax"):
         fl.models.from_flax(module, X[:1], in_training={})
+    module = nnx_net(nnx, dropout=True, deterministic=False)
+    with pytest.raises(ParameterError, match="draw no random numbers in evaluation; Net does"):
+        fl.models.from_flax(module, X[:1])
+
+
+def test_dropout_of_nnx_draws_by_the_batch_in_training_and_is_off_after_eval():
+    library("flax")
+    from flax import nnx
+
+    module = nnx_net(nnx, dropout=True)
+    drops(fl.models.from_flax(module, X[:1]))
     module.eval()
     off = fl.models.from_flax(module, X[:1])
     start = off.init(jax.random.key(0), SPEC)
     np.testing.assert_allclose(off.apply(start, jnp.asarray(X)), module(X), rtol=1e-6)
+    drawn = Drawn(draws.key(1), None)
+    np.testing.assert_array_equal(off.train_apply(start, X, drawn), off.apply(start, X))

@@ -48,7 +48,7 @@ METHODS = {
 }
 RULES = {
     "median": Median(),
-    "trimmed mean": TrimmedMean(share=0.2),
+    "trimmed mean": TrimmedMean(fraction=0.2),
     "krum": Krum(malicious=2),
     "multi-krum": MultiKrum(malicious=2),
     "geometric median": GeometricMedian(),
@@ -118,7 +118,7 @@ def test_with_cohorts_and_lost_clients():
 @every_method
 def test_engines_agree(method, double):
     poisoned = Poisoned(
-        Robust(METHODS[method], GeometricMedian()), "sign_flip", share=0.2, size=10.0
+        Robust(METHODS[method], GeometricMedian()), "sign_flip", fraction=0.2, size=10.0
     )
     network = InProcess(poisoned, SQUARES, CLIENTS, batch_size=None, precision="float64")
     for _ in range(3):
@@ -265,10 +265,10 @@ def test_secure_sums_and_robust_means_exclude_each_other():
         "data": {"label": "y"},
         "problem": {"kind": "least_squares"},
         "algorithm": {"key": "fedavg", "lr": 0.1},
-        "wrapper": [{"kind": "robust", "aggregator": {"kind": "trimmed_mean", "share": 0.3}}],
+        "wrapper": [{"kind": "robust", "aggregator": {"kind": "trimmed_mean", "fraction": 0.3}}],
         "federation": {"secure_aggregation": True},
     }
     with pytest.raises(SettingsError, match=r"federation\.secure_aggregation: robust aggregation"):
         settings.parse(tables, Location("s.toml", ""))
     tables["federation"]["secure_aggregation"] = False
-    assert settings.parse(tables, Location("s.toml", "")).algorithm.aggregator.share == 0.3
+    assert settings.parse(tables, Location("s.toml", "")).algorithm.aggregator.fraction == 0.3

@@ -1,13 +1,16 @@
 """CSV and Parquet tables."""
 
+import gzip
 import lzma
 
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from data.messages import raises
-from fedloom.data import load
+from fedloom.data import csv_files, load
+from fedloom.data.frames import read_frame
 from fedloom.data.tables import read_table
 from fedloom.errors import DataError, ParameterError
 
@@ -185,3 +188,34 @@ def test_frames_are_tables(people):
         load(frame)
     with raises(DataError, "load", "frame of pandas or Polars", "got ndarray", "from_arrays"):
         load(np.eye(2), label="y")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *(["1", "2", "3.5"], ["1", "2", "x"], ["", "", "3"], ["", "NA", "x"], ["1.5", "2", "NaN"]),
+        *(["1", "2", "null"], ["x", "y", "NA"], ["true", "false", "1"], ['""', "x", "y"]),
+        *(["9", "9", "9223372036854775808"], ["1", "2", "3"], ["NA", "NA", "NA"]),
+    ],
+)
+def test_types_and_gaps_are_those_of_all_values_however_few_are_looked_at(
+    tmp_path, monkeypatch, values
+):
+    path = write(tmp_path, "x,y\n" + "".join(f"{value},1\n" for value in values))
+    whole = read_frame(path)
+    monkeypatch.setattr(csv_files, "_FOR_TYPES", 1)
+    assert_frame_equal(read_frame(path), whole)
+    packed = write(tmp_path, gzip.compress(path.read_bytes()), "packed.csv.gz")
+    assert_frame_equal(read_frame(packed), whole)
+
+
+def test_a_name_with_the_marks_of_a_pattern_is_a_name(tmp_path):
+    write(tmp_path, "x,y\n1,2\n", "a.csv")
+    path = write(tmp_path, "x,y\n3,4\n", "[a]*.csv")
+    assert read_frame(path).rows() == [(3, 4)]
+
+
+def test_a_long_first_line_is_read_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "_HEAD", 16)
+    path = write(tmp_path, ";".join(f"column{i}" for i in range(9)) + "\n" + "1;" * 8 + "2\n")
+    assert read_frame(path).row(0) == (*[1] * 8, 2)

@@ -265,8 +265,8 @@ CASES = {
     "local_training": Case(
         fa.LocalTraining(**_PERSONAL), "personal", alone, EXACT, of=own_models
     ),
-    "quantized_training": Case(
-        fa.QuantizedTraining(**_PERSONAL, quantise=None), "personal", alone, EXACT, of=own_models
+    "quantised_training": Case(
+        fa.QuantisedTraining(**_PERSONAL, quantise=None), "personal", alone, EXACT, of=own_models
     ),
 }  # fmt: skip
 

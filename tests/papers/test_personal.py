@@ -14,7 +14,7 @@ from fedloom.algorithms import (
     PerFedAvg,
     PFedMe,
     Quantisation,
-    QuantizedTraining,
+    QuantisedTraining,
     QuPeD,
     QuPeL,
 )
@@ -129,10 +129,10 @@ def test_qupel_follows_its_listing(double):
         close(client.centres[0], c[i])
 
 
-def test_quantized_training_follows_its_listing(double):
+def test_quantised_training_follows_its_listing(double):
     """Algorithm 1 at each client alone: the steps of QuPeD, on the loss only."""
     quantise = Quantisation(bits=2, pull=0.05, centre_lr=0.05)
-    method = QuantizedTraining(quantise=quantise, lr=0.2, local_steps=3, **DECAY)
+    method = QuantisedTraining(quantise=quantise, lr=0.2, local_steps=3, **DECAY)
     _, clients = first_state(method, ALIKE)
     level = Levels(2, 8, pull=0.05, centre_lr=0.05)
     got = by_client(ALIKE, simulate(method, ALIKE).state.clients)

@@ -11,7 +11,7 @@ import fedloom as fl
 from fedloom import draws
 from fedloom.algorithms import APFL, Ditto, FedAvg, FedBN, FedPer, FedRep, FineTuning
 from fedloom.algorithms.personal.fedbn import norms_of
-from fedloom.algorithms.personal.own_arrays import head_of
+from fedloom.algorithms.personal.personal_arrays import head_of
 from fedloom.errors import ParameterError
 from fedloom.layout import layout_of
 from fedloom.population import assemble

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedloom.algorithms import Quantisation, QuantizedTraining, QuPeD, QuPeL
+from fedloom.algorithms import Quantisation, QuantisedTraining, QuPeD, QuPeL
 from fedloom.algorithms.personal.quantisation import QuantisedModel, move
 from fedloom.errors import ParameterError
 from fedloom.operators.quantisers import Quantiser
@@ -21,7 +21,7 @@ PART = slice(2, 8)  # of the network of ALIKE: the hidden layer's weights
 def trained(training, step, first):
     """Both ways of four rounds; `step(x, c, slope)` and `first(x)` are the transcription's."""
     quantise = Quantisation(bits=2, training=training, centre_lr=0.3, pull=0.5)
-    method = QuantizedTraining(quantise=quantise, lr=0.2, local_steps=3)
+    method = QuantisedTraining(quantise=quantise, lr=0.2, local_steps=3)
     _, clients = first_state(method, ALIKE)
     result = simulate(method, ALIKE, metrics=("loss",))
     drawn = Draws(NET, 4)
@@ -68,7 +68,7 @@ def test_learned_levels_are_worth_more_than_those_of_the_start(training):
 
     def loss(centre_lr):
         quantise = Quantisation(bits=2, training=training, centre_lr=centre_lr)
-        method = QuantizedTraining(quantise=quantise, lr=0.1, local_steps=20)
+        method = QuantisedTraining(quantise=quantise, lr=0.1, local_steps=20)
         return simulate(method, ALIKE, CLIENTS, **run).final["loss"]
 
     assert loss(0.3) < loss(0.0) - 0.05
@@ -86,7 +86,7 @@ def test_every_method_that_quantises_takes_them(method):
 
 def test_what_they_cannot_do_is_refused():
     with pytest.raises(ParameterError, match="bits must be at least 2 where training is 'lsq'"):
-        simulate(QuantizedTraining(lr=0.1, quantise=Quantisation(training="lsq")), ALIKE)
+        simulate(QuantisedTraining(lr=0.1, quantise=Quantisation(training="lsq")), ALIKE)
     with pytest.raises(ParameterError, match="sharpness must be none where training is 'lsq'"):
         Quantisation(training="lsq", sharpness=2.0)
 

@@ -256,7 +256,7 @@ LISTINGS: dict[str, Listing] = {
         quped, alike=False, quantise=quantisations(None, 2), local_steps=st.integers(2, 4)
     ),
     "qupel": listing(qupel, alike=True, quantise=quantisations(1, 2, 3)),
-    "quantized_training": listing(
+    "quantised_training": listing(
         alone, alike=True, quantise=quantisations(1, 2, 3), **only(optimiser="sgd")
     ),
     "local_training": listing(alone, alike=False),

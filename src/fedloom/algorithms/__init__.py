@@ -56,8 +56,8 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.algorithms.personal.per_fedavg import PerFedAvg as PerFedAvg
     from fedloom.algorithms.personal.pfedme import PFedMe as PFedMe
     from fedloom.algorithms.personal.quantisation import Quantisation as Quantisation
-    from fedloom.algorithms.personal.quantized_training import (
-        QuantizedTraining as QuantizedTraining,
+    from fedloom.algorithms.personal.quantised_training import (
+        QuantisedTraining as QuantisedTraining,
     )
     from fedloom.algorithms.personal.quped import QuPeD as QuPeD
     from fedloom.algorithms.personal.qupel import QuPeL as QuPeL
@@ -147,7 +147,7 @@ else:
                 "MutualLearning",
                 "PerFedAvg",
                 "PFedMe",
-                "QuantizedTraining",
+                "QuantisedTraining",
                 "QuPeD",
                 "QuPeL",
             ),

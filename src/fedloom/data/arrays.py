@@ -54,7 +54,7 @@ def _kind(y: np.ndarray) -> str:
 
 
 def _features(name: str, given: Any) -> np.ndarray:
-    x = _array(name, "x", given)
+    x = given if isinstance(given, np.memmap) else _array(name, "x", given)
     if x.dtype.kind not in _KINDS:
         try:
             return x.astype(np.float64)  # numbers among Python objects

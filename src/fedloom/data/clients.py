@@ -10,6 +10,7 @@ from fedloom.data.arrays import as_pairs, check_alike
 from fedloom.data.dataset import described, left_out_text
 from fedloom.data.normalising import Normalisation
 from fedloom.errors import DataError
+from fedloom.on_disk import OnDisk
 from fedloom.rows import Rows, all_finite
 
 _SHOWN = 8  # clients in a short description
@@ -124,7 +125,8 @@ def from_arrays(
 
     Args:
         parts: Features (rows, ...) and labels (rows,) of each client. Labels of shape (rows, k) are
-            k labels of each row.
+            k labels of each row. Features that are memory-mapped (`np.load(path, mmap_mode="r")`)
+            stay on the disk.
         test: Test rows in the same form, one pair for each client.
         names: What the clients are called; by default "client 0", "client 1", ...
         regression: Whether labels are numbers to predict, such as counts; by default where they are
@@ -165,6 +167,9 @@ def from_arrays(
 
 def _stacked(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> Rows:
     xs, ys = zip(*parts, strict=True)
+    if any(isinstance(x, np.memmap) for x in xs):
+        x: Any = OnDisk(xs, dtype=np.result_type(*{x.dtype for x in xs}))
+        return Rows(x, np.concatenate(ys))
     return Rows(np.concatenate(xs), np.concatenate(ys))
 
 

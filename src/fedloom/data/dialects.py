@@ -85,7 +85,7 @@ class Dialect:
         """What stands between fields: the one of SEPARATORS that the first line has most of."""
         if self.separator is not None:
             return self.separator
-        lines = (line for line in text.splitlines() if line.strip())
+        lines = (line for line in io.StringIO(text) if line.strip())
         first = next((ln for ln in lines if comment is None or not ln.startswith(comment)), "")
         counts = {mark: _fields(first, mark) for mark in SEPARATORS}
         return max(counts, key=lambda mark: counts[mark])  # of equals the first

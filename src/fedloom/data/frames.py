@@ -1,6 +1,5 @@
-"""Tables as Polars frames: from CSV, with messages that name the line, from Parquet and pandas."""
+"""Tables as Polars frames: from CSV, from Parquet, from pandas."""
 
-import csv
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom.data.csv_files import read_csv, unreadable
 from fedloom.data.dialects import Dialect
 from fedloom.data.packed import bare_name, read_bytes
 from fedloom.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
-
-MISSING = ("", "NA", "NaN", "nan", "null")
 
 
 def read_frame(
@@ -33,36 +31,10 @@ def read_frame(
         comment: How the lines of a CSV that are to be skipped begin.
         dialect: How a CSV is written, as far as that is known; files without a header have commas.
     """
-    import polars as pl
-
-    raw = read_bytes(path)
     if bare_name(path).endswith(".parquet"):
-        return from_parquet(path, raw)
+        return from_parquet(path, read_bytes(path))
     dialect = dialect or Dialect(separator=None if names is None else ",")
-    text = dialect.text(path, raw)
-    separator = dialect.separator_of(text, comment)
-    try:
-        frame = pl.read_csv(
-            io.BytesIO(text.encode()),
-            has_header=names is None,
-            separator=separator,
-            comment_prefix=comment,
-            null_values=list(MISSING),
-            infer_schema_length=None,  # a column's type is settled by all of its values
-        )
-    except (Exception, pl.exceptions.PanicException) as error:
-        _check_widths(path, text, separator, names, comment)
-        raise _unreadable(path, str(error)) from error
-    if names is not None:
-        if frame.width != len(names):
-            _check_widths(path, text, separator, names, comment)
-            raise _unreadable(path, f"{frame.width} columns")
-        frame.columns = list(names)
-    if frame[:, -1].null_count():
-        # Polars fills the fields that a short line lacks, and the line, where it is blank.
-        _check_widths(path, text, separator, names, comment)
-        frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
-    return dialect.with_points(frame, separator)
+    return read_csv(path, dialect, names, comment)
 
 
 def from_parquet(path: Path, raw: bytes) -> "pl.DataFrame":
@@ -75,7 +47,7 @@ def from_parquet(path: Path, raw: bytes) -> "pl.DataFrame":
     try:
         return pl.read_parquet(io.BytesIO(raw))
     except (Exception, pl.exceptions.PanicException) as error:
-        raise _unreadable(path, str(error)) from error
+        raise unreadable(path, str(error)) from error
 
 
 def as_frame(table: Any, owner: str) -> "pl.DataFrame":
@@ -125,32 +97,3 @@ def _series(name: str, column: Any) -> "pl.Series":
     plain = [None if gap else v for v, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
     texts = any(isinstance(value, str) for value in plain)
     return pl.Series(name, plain, dtype=pl.String if texts else None, strict=False)
-
-
-def _unreadable(path: Path, reason: str) -> DataError:
-    first = next(iter(reason.splitlines()), "no reason given")
-    return DataError(f"{path}: the table cannot be read ({first}). Check the file.")
-
-
-def _check_widths(
-    path: Path, text: str, separator: str, names: Sequence[str] | None, comment: str | None
-) -> None:
-    """Raise the error that names the first line with too many or too few fields."""
-    reader = csv.reader(io.StringIO(text), delimiter=separator, strict=True)
-    width = None if names is None else len(names)
-    try:
-        for fields in reader:
-            if not fields or (comment is not None and fields[0].startswith(comment)):
-                continue
-            if width is None:
-                width = len(fields)
-            if len(fields) != width:
-                raise DataError(
-                    f"{path}, line {reader.line_num}: every line must have {width} fields; got "
-                    f"{len(fields)}. Mend the line, or quote fields that hold "
-                    f"{separator!r}."
-                )
-    except csv.Error as error:
-        raise DataError(
-            f"{path}, line {reader.line_num}: quotes must be closed ({error}). Mend the line."
-        ) from None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fedloom.data.array_files import read_array_folder
 from fedloom.data.catalogue import CATALOGUE
 from fedloom.data.dataset import Dataset
 from fedloom.data.folders import files_below
@@ -36,7 +37,8 @@ def load(name_or_path: Any, *, verify: bool = False, **options: Any) -> Dataset:
     Files are told by their suffix, after which .gz, .bz2 or .xz may follow: LIBSVM text (.svm,
     .libsvm, .txt), tables (.csv, .parquet) and IDX images (...-images-idx3-ubyte). The option
     `text` names the column of a table that holds texts. A folder holds LEAF's JSON, or in folders
-    CLASS/ or CLIENT/CLASS/ pictures (.png, .jpg) or texts (.txt). A relative path that looks like a
+    CLASS/ or CLIENT/CLASS/ pictures (.png, .jpg) or texts (.txt), or x.npy and y.npy, by themselves
+    or in a folder for each site, of which x stays on the disk. A relative path that looks like a
     name must begin with `./`.
 
     Args:
@@ -44,8 +46,8 @@ def load(name_or_path: Any, *, verify: bool = False, **options: Any) -> Dataset:
         verify: Whether to check the files of a catalogued set against their published checksums.
             What fedloom downloads is always checked.
         options: Options of the reader: see `read_libsvm`, `read_table`, `read_text_table`,
-            `read_leaf`, `read_image_folder`, `read_text_folder`, `read_shakespeare`,
-            `read_agnews`. A `test` option is a path.
+            `read_leaf`, `read_image_folder`, `read_text_folder`, `read_array_folder`,
+            `read_shakespeare`, `read_agnews`. A `test` option is a path.
     """
     if isinstance(name_or_path, str) and name_or_path in CATALOGUE:
         return CATALOGUE[name_or_path].open(verify=verify, **options)
@@ -94,6 +96,8 @@ def _reader(path: Path, options: dict[str, Any]) -> Callable[..., Dataset]:
 def _of_folder(path: Path) -> Callable[..., Dataset]:
     """The reader for a folder, by what lies in it."""
     suffixes = {_suffix(file).lower() for file in files_below(path)}
+    if ".npy" in suffixes:
+        return read_array_folder
     if ".json" in suffixes or not suffixes & {*PICTURES, ".txt"}:
         return read_leaf
     return read_image_folder if suffixes & {*PICTURES} else read_text_folder

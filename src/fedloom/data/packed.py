@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import lzma
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -39,11 +39,17 @@ def find(folder: Path, place: str) -> Path | None:
 
 def read_bytes(path: Path) -> bytes:
     """The unpacked bytes of a file."""
+    return b"".join(read_blocks(path, -1))
+
+
+def read_blocks(path: Path, size: int) -> Iterator[bytes]:
+    """The unpacked bytes of a file, so many at a time; -1: all at once."""
     if not path.is_file():
         raise MissingDataError(f"{path}: there is no such file. Check the path.")
     try:
         with _open(path, packing_of(path.name)) as file:
-            return file.read()
+            while block := file.read(size):
+                yield block
     except _DAMAGE as error:
         raise _damaged(path, error) from error
 

@@ -10,6 +10,7 @@ from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset, described
 from fedloom.data.schemes import ByFeatures
 from fedloom.errors import DataError
+from fedloom.on_disk import OnDisk
 from fedloom.rows import all_finite
 
 
@@ -170,6 +171,7 @@ def _check(names: Sequence[str], blocks: Sequence[Any], y: np.ndarray, like: Any
 
 
 def _flat(x: Any) -> Any:
+    x = np.asarray(x) if isinstance(x, OnDisk) else x  # columns are wanted of all rows at once
     return x if x.ndim == 2 else x.reshape(len(x), -1)
 
 

@@ -24,6 +24,7 @@ from fedloom.data.schemes import (
 )
 from fedloom.errors import DataError, ParameterError
 from fedloom.hints import closest
+from fedloom.on_disk import OnDisk
 from fedloom.parameters import between, check, flag
 from fedloom.rows import Rows
 
@@ -95,6 +96,11 @@ def partition(
     check("partition", "test_fraction", test_fraction, between(0, 1).or_none("no test rows"))
     check("partition", "normalise", normalise, flag)
     rng = np.random.default_rng(seed)
+    if normalise and isinstance(dataset.x, OnDisk):
+        raise DataError(
+            f"{dataset.name}: normalise is for rows in memory, and these stay on the disk. Write "
+            f"normalised rows, or pass np.asarray(x) to fl.data.from_arrays."
+        )
     if isinstance(chosen, ByFeatures):
         if normalise:
             raise ParameterError(

@@ -4,6 +4,7 @@ A scheme's `divide` says which rows each client holds, every row once. Its `stra
 clients differ in, the class or a column, so that test rows can be divided to match.
 """
 
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -134,14 +135,16 @@ class ByFeatures:
         flag, "whether each party scales its columns to mean 0 and deviation 1", default=False
     )
 
-    def blocks(self, n_features: int) -> list[np.ndarray]:
+    def blocks(self, n_features: int) -> list[slice]:
         """The features of each party: contiguous blocks of nearly equal width."""
         if self.parties > n_features:
             raise DataError(
                 f"ByFeatures: every party must have a feature; there are {self.parties} parties "
                 f"and {n_features} features. Use fewer parties."
             )
-        return np.array_split(np.arange(n_features), self.parties)
+        width, wider = divmod(n_features, self.parties)
+        ends = [width * party + min(party, wider) for party in range(self.parties + 1)]
+        return [slice(*pair) for pair in pairwise(ends)]
 
 
 def apportion(total: int, weights: np.ndarray, offset: float = 0.5) -> np.ndarray:

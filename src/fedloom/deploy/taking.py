@@ -138,6 +138,6 @@ def taken_at(
     preparation: Preparation | None = None,
 ) -> Deployed:
     """What a client makes of the hub's model and its own state."""
-    seen = f.own if algorithm.own_models else f
+    seen = f.own if algorithm.personal_models else f
     arrays = seen.layout.unravel(algorithm.deployed(model, state, f))
     return hub_model(seen.problem, arrays, features, labels, preparation)

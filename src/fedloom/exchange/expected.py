@@ -8,7 +8,7 @@ together as those see it who do not hold its rows, with shapes in their place.
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,19 +17,23 @@ import numpy as np
 from fedloom import draws
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
+from fedloom.errors import ProtocolError
 from fedloom.operators.blocks import Dense
 from fedloom.population import Federation, Group, Party, alone, know, vertical
 from fedloom.problems.base import Problem
 from fedloom.problems.vertical import Vertical
-from fedloom.protocol import Algorithm, Ask, Replies, Round, at_round, relay
+from fedloom.protocol import Algorithm, Ask, Replies, Round, at_round
 from fedloom.pytrees import abstract, pytree, static
 from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.rows import Rows, store
 from fedloom.types import Array, Held, Tree
 
+T = TypeVar("T")
+
 STAGES = ("opening", "round")
-_PLAN = Plan(None, None)
+# Traced for one client, without an axis of clients through every operation: a third of the time.
+_ONE_BY_ONE = Plan(1, None)
 
 
 @pytree
@@ -49,40 +53,74 @@ Expectations = dict[str, tuple[Expected, ...]]  # by stage
 
 def expected_exchanges(algorithm: Algorithm, federation: Federation) -> Expectations:
     """The exchanges of the opening and of a round; the federation's rows may be mere shapes."""
-    return {stage: exchanges(algorithm, federation, stage) for stage in STAGES}
+    return worked_out(_played, algorithm, federation)
 
 
-def exchanges(
-    algorithm: Algorithm, federation: Federation, stage: str = "round"
-) -> tuple[Expected, ...]:
-    """The exchanges of one stage."""
-    return _played.eval_shape(algorithm, federation, stage=stage)
+def worked_out(play: Callable[..., T], algorithm: Algorithm, federation: Federation) -> T:
+    """What `jax.eval_shape(play, ...)` gives, worked out once for all runs of the same shapes.
+
+    A server and its sites ask for the same in one process, as do all who explain a method.
+    """
+    leaves, structure = jax.tree.flatten((algorithm, federation))
+    widest = jax.dtypes.canonicalize_dtype("float64")  # single where double is turned off
+    found = _outcome(play, structure, tuple(map(_shape, leaves)), widest)
+    if isinstance(found, ProtocolError):
+        raise ProtocolError(str(found))
+    return found
 
 
-@functools.partial(jax.jit, static_argnames="stage")  # never run: who asks again finds its trace
-def _played(algorithm: Algorithm, federation: Federation, stage: str) -> tuple[Expected, ...]:
-    heard: list[Expected] = []
-    asked: list[Ask] = []
+def _shape(leaf: Any) -> jax.ShapeDtypeStruct:
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    kind = jax.typeof(leaf)
+    return jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
 
-    def outgoing(request: Ask) -> Ask:
-        asked.append(request)
-        return request
 
-    def incoming(replies: Replies) -> Replies:
-        request = asked[-1]
+@functools.lru_cache(maxsize=512)
+def _outcome(play: Callable, structure: Any, shapes: tuple, widest: Any) -> Any:
+    try:
+        return jax.eval_shape(play, *jax.tree.unflatten(structure, shapes))
+    except ProtocolError as error:
+        return error.with_traceback(None)
+
+
+def _played(algorithm: Algorithm, federation: Federation) -> Expectations:
+    heard: Expectations = dict.fromkeys(STAGES, ())
+
+    def hear(stage: str, request: Ask, replies: Replies) -> Replies:
         said = jax.tree.map(jnp.asarray, request.message_to(0))
         one = jax.tree.map(lambda v: v[0], replies.value)
         about = request.method, len(request.to), request.occasion, request.to.uniform
-        heard.append(Expected(said, one, *about))
+        heard[stage] += (Expected(said, one, *about),)
         return replies
 
+    play_stages(algorithm, federation, hear)
+    return heard
+
+
+def play_stages(
+    algorithm: Algorithm, federation: Federation, hear: Callable[[str, Ask, Replies], Any]
+) -> None:
+    """Play the opening, and a round, from the first state; for abstract evaluation.
+
+    `hear` is told the stage, what was asked and what was replied; the hub gets what it returns.
+    """
     root = draws.key(0)
     algorithm = at_round(algorithm, 0)
-    hub, clients = program.first_state(algorithm, federation, root, _PLAN)
-    begin: Callable[..., Round] = getattr(algorithm, stage)
-    steps = relay(begin(hub, federation.fed, root), outgoing, incoming)
-    program.drive(steps, algorithm, federation, clients, root, 0, _PLAN)
-    return tuple(heard)
+    hub, clients = program.first_state(algorithm, federation, root, _ONE_BY_ONE)
+    for stage in STAGES:
+        begin: Callable[..., Round] = getattr(algorithm, stage)
+        steps = _overheard(begin(hub, federation.fed, root), functools.partial(hear, stage))
+        program.drive(steps, algorithm, federation, clients, root, 0, _ONE_BY_ONE)
+
+
+def _overheard(steps: Round, hear: Callable[[Ask, Replies], Any]) -> Round:
+    try:
+        request = next(steps)
+        while True:
+            request = steps.send(hear(request, (yield request)))
+    except StopIteration as end:
+        return end.value
 
 
 def shapes(tree: Tree) -> Tree:

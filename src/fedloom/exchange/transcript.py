@@ -1,11 +1,10 @@
 """What a round says to whom, in bytes, without running it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
-from fedloom.exchange.expected import exchanges
+from fedloom.exchange.expected import expected_exchanges
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import payload_bytes
@@ -27,18 +26,6 @@ def transcript(
     algorithm: Algorithm, federation: Federation, stage: str = "round"
 ) -> list[Exchange]:
     """The exchanges of a round, or of the opening, by abstract evaluation."""
-    leaves, structure = jax.tree.flatten((algorithm, federation))
-    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
-    key = (stage, structure, shapes)
-    if key not in _known:
-        _known[key] = _transcript(algorithm, federation, stage)
-    return list(_known[key])
-
-
-_known: dict[Any, list[Exchange]] = {}  # exchanges depend on shapes alone, so they are kept
-
-
-def _transcript(algorithm: Algorithm, federation: Federation, stage: str) -> list[Exchange]:
     return [
         Exchange(
             said.method,
@@ -48,7 +35,7 @@ def _transcript(algorithm: Algorithm, federation: Federation, stage: str) -> lis
             _sizes(said.reply),
             said.uniform,
         )
-        for said in exchanges(algorithm, federation, stage)
+        for said in expected_exchanges(algorithm, federation)[stage]
     ]
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedloom.algorithms.wrappers.base import makes_own
+from fedloom.algorithms.wrappers.base import makes_personal
 from fedloom.checksums import understood
 from fedloom.data.clients import Clients
 from fedloom.deploy import coefficients, hub_model, take, take_all
@@ -67,7 +67,7 @@ def noted(
     if not is_linear(hub):
         return []
     sites: dict[str, Deployed | None] = {}
-    if makes_own(algorithm):
+    if makes_personal(algorithm):
         own = take_all(algorithm, problem, clients, result)
         sites = dict(zip(clients.names, own, strict=True))
     return rows(hub, sites) if all(map(is_linear, filter(None, sites.values()))) else []

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from fedloom.data.array_files import read_array_folder
 from fedloom.data.entries import DatasetEntry
 from fedloom.data.image_folder import read_image_folder
 from fedloom.data.leaf import read_leaf
@@ -67,6 +68,6 @@ def options_of_data(thing: DatasetEntry | Callable[..., Any]) -> list[Option]:
 
 def options_of_path() -> Iterator[Option]:
     """The options of all readers of files."""
-    folders = (read_leaf, read_image_folder, read_text_folder)
+    folders = (read_leaf, read_image_folder, read_text_folder, read_array_folder)
     for reader in (*folders, read_text_table, read_libsvm, read_table):
         yield from options_of(reader)[1:]  # behind the path itself

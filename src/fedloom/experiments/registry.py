@@ -40,34 +40,34 @@ class Registry(Mapping[str, T], Generic[T]):
     """The things of one kind by their keys; as a mapping, fedloom's own only."""
 
     def __init__(
-        self, kind: str, own: Mapping[str, T], fits: Callable[[Any], bool], must: str
+        self, kind: str, built_in: Mapping[str, T], fits: Callable[[Any], bool], must: str
     ) -> None:
         self.kind = kind  # as in "algorithms"
         self.fits = fits  # whether a thing is of this kind,
         self.must = must  # and what it must be for that, in words
-        self._own = own
+        self._built_in = built_in
 
     def __getitem__(self, key: str) -> T:
-        return self._own[key]
+        return self._built_in[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._own)
+        return iter(self._built_in)
 
     def __len__(self) -> int:
-        return len(self._own)
+        return len(self._built_in)
 
     def beyond(self, name: object) -> bool:
         """Whether a name leads to something that is not fedloom's own; loads nothing."""
         return (
             isinstance(name, str)
-            and name not in self._own
+            and name not in self._built_in
             and (address(name) is not None or name in self._announced())
         )
 
     def find(self, name: Any, place: Location) -> T:
         """What a key or an address stands for, at a place of a settings file."""
-        if isinstance(name, str) and name in self._own:
-            return self._own[name]
+        if isinstance(name, str) and name in self._built_in:
+            return self._built_in[name]
         if self.beyond(name):
             place.admit(self.kind, name)  # before anything is loaded
             at = address(name)
@@ -78,12 +78,12 @@ class Registry(Mapping[str, T], Generic[T]):
             except UnusableError as error:
                 raise place.error(f"{name!r} cannot be used: {error}") from error
         got = "nothing" if name is None else repr(name)
-        known = [*self._own, *self._announced()]
+        known = [*self._built_in, *self._announced()]
         raise place.error(f"must be a known key; got {got}. {closest(str(name), known)}")
 
     def known(self) -> list[Known]:
         """Fedloom's own and what packages announce, which is loaded for it."""
-        found = [Known(key, thing, OWN) for key, thing in self._own.items()]
+        found = [Known(key, thing, OWN) for key, thing in self._built_in.items()]
         for key, points in self._announced().items():
             source = " and ".join(_package(point) for point in points)
             try:
@@ -94,18 +94,18 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def key_of(self, cls: type) -> str:
         """By what a settings file names a class."""
-        for key, own in self._own.items():
+        for key, own in self._built_in.items():
             if own is cls:
                 return key
         for key, points in self._announced().items():
-            if key not in self._own and len(points) == 1 and _if_loaded(points[0]) is cls:
+            if key not in self._built_in and len(points) == 1 and _if_loaded(points[0]) is cls:
                 return key
         at = address_of(cls)
         if at is None:
             raise ParameterError(
                 f"{cls.__name__} has no key in settings files, so it cannot be written there or "
-                f"sent to sites. Use one of {', '.join(self._own)}, or a class of a module that "
-                f"others can import."
+                f"sent to sites. Use one of {', '.join(self._built_in)}, or a class of a module "
+                f"that others can import."
             )
         return str(at)
 
@@ -124,7 +124,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def _load(self, key: str) -> T:
         point, *others = self._announced()[key]
-        if key in self._own:
+        if key in self._built_in:
             raise UnusableError("fedloom has this key itself, and it cannot be overridden.")
         if others:
             raise UnusableError(

@@ -152,7 +152,7 @@ class Settings(NamedTuple):
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
     tables, place = unread(path, overrides)
-    return _parse_own(tables, Path(path), place.text, overrides)
+    return _parse_file(tables, Path(path), place.text, overrides)
 
 
 def unread(path: str | Path, overrides: list[str] | None = None) -> tuple[dict[str, Any], Location]:
@@ -174,10 +174,10 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
     check_unchanged(tables.pop(CODE, {}), folder)
     for override in overrides or []:
         apply_override(tables, override)
-    return _parse_own(tables, file, text_of(Path(folder) / "settings.toml"), overrides)
+    return _parse_file(tables, file, text_of(Path(folder) / "settings.toml"), overrides)
 
 
-def _parse_own(
+def _parse_file(
     tables: dict[str, Any], file: Path, text: str, overrides: list[str] | None
 ) -> Settings:
     """Check settings that lie on this machine: whoever runs them may name code of their own."""

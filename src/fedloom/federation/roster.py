@@ -79,7 +79,7 @@ def _fit_memory(numbers: list[Any]) -> bool:
     return whole and sum(numbers) <= MOST_ROWS_OF_ALL
 
 
-def check_own(
+def check_listed(
     roster: Roster, id: int, counts: Sequence[int], labels: list[Any] | None, shape: tuple[int, ...]
 ) -> None:
     """Its own counts, which weights are made of, must be those that a site has told."""

@@ -17,7 +17,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from fedloom.directions import ROWS, by_rows, shown_without_scores
@@ -30,7 +29,7 @@ from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.mapping import Plan, map_group
-from fedloom.rows import Store
+from fedloom.rows import ClientRows, Rows
 from fedloom.types import Array, Held, Tree
 
 Raw = dict[str, Any]  # what was measured of one model
@@ -88,26 +87,30 @@ def _measure_model(
     wanted: Wanted,
 ) -> Raw:
     def of(group: Group, state: Tree) -> dict[str, Held]:
-        store = _measured(group)
-
-        def at_client(common: Tree, f: AnyOracle, index: Array, client: Tree) -> dict[str, Held]:
+        def at_client(
+            common: Tree, f: AnyOracle, measured: ClientRows, client: Tree
+        ) -> dict[str, Held]:
             algorithm, model = common
             deployed = algorithm.deployed(model, client, f)
             layout, problem = f.layout, group.problem
-            if algorithm.own_models:
+            if algorithm.personal_models:
                 layout, problem = f.own.layout, f.own.problem
-            arrays = layout.unravel(deployed)
-            batch = store.client(index).everything()
-            out: dict[str, Held] = {
-                name: batch.mean(metric.function(arrays, batch.rows).astype(deployed.dtype))
-                for name, metric in wanted.at(problem).items()
-            }
-            if wanted.pooled:
-                out |= {"outputs": problem.scores(arrays, batch.rows.x), "targets": batch.rows.y}
-            return out
+            arrays, metrics = layout.unravel(deployed), wanted.at(problem)
+
+            def of_each(rows: Rows) -> tuple[dict[str, Array], dict[str, Held]]:
+                values = {
+                    name: metric.function(arrays, rows).astype(deployed.dtype)
+                    for name, metric in metrics.items()
+                }
+                if not wanted.pooled:
+                    return values, {}
+                return values, {"outputs": problem.scores(arrays, rows.x), "targets": rows.y}
+
+            values, scored = measured.each(of_each)
+            return {name: measured.mean(value) for name, value in values.items()} | scored
 
         common = algorithm, model
-        return map_group(group, at_client, plan, common, jnp.arange(group.size), state)
+        return map_group(group, at_client, plan, common, np.arange(group.size), state)
 
     groups = tuple(
         of(group, state) for group, state in zip(federation.groups, clients, strict=True)
@@ -130,7 +133,7 @@ def per_client(
     of_scores = wanted.of_scores(federation.fed.problem)
     for prefix, raw in raws.items():
         for group, out in zip(federation.groups, raw["groups"], strict=True):
-            sizes = _measured(group).sizes
+            sizes = group.measured.sizes
             for name in wanted.of_clients:
                 values = np.where(sizes > 0, np.asarray(out[name], float), np.nan)
                 table[prefix + name][_members(group)] = values
@@ -218,22 +221,17 @@ def objective(federation: Federation, model: Array, plan: Plan, dual: str) -> Ar
     return smooth(model) + federation.fed.regularisation(model)
 
 
-def _measured(group: Group) -> Store:
-    """The rows on which a group is measured."""
-    return group.train if group.test is None else group.test
-
-
 def _rows(federation: Federation) -> np.ndarray:
     """How many rows each client is measured on."""
     rows = np.zeros(federation.fed.n)
     for group in federation.groups:
-        rows[_members(group)] = _measured(group).sizes
+        rows[_members(group)] = group.measured.sizes
     return rows
 
 
 def _scored(group: Group, out: Mapping[str, Any]) -> list[tuple[np.ndarray, np.ndarray]]:
     """The scores and labels of each client of a group, without padding."""
-    sizes = _measured(group).sizes
+    sizes = group.measured.sizes
     scores, labels = np.asarray(out["outputs"]), np.asarray(out["targets"])
     return [(scores[i, :size], labels[i, :size]) for i, size in enumerate(sizes)]
 

@@ -34,7 +34,7 @@ def smooth_part(federation: Federation, plan: Plan, dual: str) -> Callable[[Arra
         """The weighted sum of a number of each client."""
         result = jnp.zeros(())
         for group in federation.groups:
-            values = map_group(group, lambda _, f, i: work(f), plan, (), jnp.arange(group.size))
+            values = map_group(group, lambda _, f, i: work(f), plan, (), np.arange(group.size))
             members = slice(None) if group.members is None else np.array(group.members)
             result = result + jnp.asarray(fed.weights)[members] @ values
         return result

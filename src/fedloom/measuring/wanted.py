@@ -19,18 +19,18 @@ class Wanted(NamedTuple):
 
     of_clients: tuple[str, ...]
     of_the_whole: tuple[str, ...]
-    own: tuple[tuple[str, Metric], ...]  # the user's own, as they were passed
+    passed: tuple[tuple[str, Metric], ...]  # the user's, with their functions
     pooled: tuple[str, ...]  # of all scores and labels
     names: tuple[str, ...]  # all, in the order in which they were asked for
 
     def at(self, problem: Problem) -> dict[str, Metric]:
         """The metrics of clients, as a problem defines them."""
-        known = {**problem.metrics(), **dict(self.own)}
+        known = {**problem.metrics(), **dict(self.passed)}
         return {name: known[name] for name in self.of_clients}
 
     def of_scores(self, problem: Problem) -> dict[str, Metric]:
         """The metrics of all scores and labels, as functions of a problem's scores."""
-        known = {**problem.metrics(), **dict(self.own)}
+        known = {**problem.metrics(), **dict(self.passed)}
         return {name: known.get(name) or metric_of(name, problem) for name in self.pooled}
 
     def in_order(self, row: Mapping[str, float]) -> dict[str, float]:
@@ -58,11 +58,11 @@ def chosen_from(
             f"metrics must be a list of names, or a mapping; got the text {names!r}. "
             f'Write metrics = ["{names}"].'
         )
-    passed = names if isinstance(names, Mapping) else {}
-    own = tuple((name, metric) for name, metric in passed.items() if metric is not None)
-    for name, metric in own:
-        _check_own(name, metric)
-    defined = {**problem.metrics(), **dict(own)}
+    given = names if isinstance(names, Mapping) else {}
+    passed = tuple((name, metric) for name, metric in given.items() if metric is not None)
+    for name, metric in passed:
+        _check_passed(name, metric)
+    defined = {**problem.metrics(), **dict(passed)}
     of_rows = tuple(name for name, metric in defined.items() if metric.of == "rows")
     of_scores = tuple(name for name, metric in defined.items() if metric.of == "scores")
     known = (*of_rows, *of_scores)
@@ -91,7 +91,7 @@ def chosen_from(
     return Wanted(
         tuple(name for name in chosen if name in of_rows),
         tuple(name for name in chosen if name not in (*of_rows, *pooled)),
-        own,
+        passed,
         pooled,
         chosen,
     )
@@ -103,7 +103,7 @@ def _meant(name: str, there: Sequence[str]) -> str:
     return f"{hint} " if hint.startswith("Did") else ""
 
 
-def _check_own(name: str, metric: object) -> None:
+def _check_passed(name: str, metric: object) -> None:
     if not isinstance(metric, Metric):
         raise ParameterError(
             f"metrics must say of {name!r} which way it should go; got {metric!r}. "

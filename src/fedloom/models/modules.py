@@ -107,7 +107,8 @@ def from_flax(
 
     The parameters of a linen module are drawn anew for every seed, by its own `init`;
     `module.apply(result.model, x)` is the trained network. An nnx module has its parameters, and
-    every run starts from them; `nnx.update(module, result.model)` puts the trained ones in.
+    every run starts from them; `nnx.update(module, result.model)` puts the trained ones in. It
+    trains in the mode that it is in, and is evaluated as after `module.eval()`.
 
     Args:
         module: Takes rows and returns one number for each class of each, or fitted values.
@@ -130,8 +131,8 @@ def from_flax(
     if isinstance(module, nnx.Module):
         if in_training is not None:
             raise ParameterError(
-                "from_flax: in_training is for modules of flax.linen; those of nnx train here as "
-                "they are evaluated. Leave it out, and call module.eval()."
+                "from_flax: in_training is for modules of flax.linen; those of nnx know by "
+                "themselves whether they are trained. Leave it out."
             )
         return _from_nnx(module, example, arguments)
     raise ParameterError(
@@ -184,29 +185,54 @@ def _from_linen(
 def _from_nnx(module: Any, example: np.ndarray, arguments: dict[str, Any]) -> Model:
     from flax import nnx
 
+    at_rest = nnx.clone(module)
+    at_rest.eval()
+    if _draws_nnx(at_rest, example, arguments):
+        raise _draws(module, "let module.eval() do so")
     graph, params, rest = nnx.split(module, nnx.Param, ...)
+    resting = nnx.split(at_rest, nnx.Param, ...)
     kinds = {type(leaf) for _, leaf in nnx.to_flat_state(rest)}
     kept = {kind.__name__ for kind in kinds if not issubclass(kind, nnx.RngState)}
     _refuse_state(module, kept, "flax.nnx")
     trained = nnx.to_pure_dict(params)
 
-    def call(arrays: Tree, x: Held) -> Array:
+    def merged(graph: Any, arrays: Tree, rest: Any) -> Any:
         state = nnx.clone(params)
         nnx.replace_by_pure_dict(state, arrays)
-        return nnx.merge(graph, state, rest)(x, **arguments)
+        return nnx.merge(graph, state, rest)
 
-    tried = nnx.clone(module)
-    outputs = tried(jnp.asarray(example[:1]), **arguments)
-    before, after = (jax.tree.leaves(nnx.state(m, nnx.RngCount)) for m in (module, tried))
-    if before != after:
-        raise _draws(module, "module.eval()")
+    def call(arrays: Tree, x: Held) -> Array:
+        return merged(resting[0], arrays, resting[2])(x, **arguments)
+
+    def train(arrays: Tree, x: Held, key: Array) -> Array:
+        def row(x: Array, key: Array) -> Array:
+            drawn = nnx.clone(rest)
+            for place, (_, leaf) in enumerate(nnx.to_flat_state(drawn)):
+                if isinstance(leaf, nnx.RngKey):
+                    leaf.set_value(jax.random.fold_in(key, place))
+            return merged(graph, arrays, drawn)(x[None], **arguments)[0]
+
+        return jax.vmap(row)(jnp.asarray(x), row_keys(key, len(x)))
+
+    outputs = jax.eval_shape(call, trained, jnp.asarray(example[:1]))
 
     def create(key: Array, spec: Spec) -> Tree:
         _check_rows(example, spec)
         _check_outputs("from_flax", outputs, spec)
         return _as(trained, spec.dtype)
 
-    return Pair(create, call)
+    drops = _draws_nnx(module, example, arguments)
+    return Pair(create, call, train if drops else None)
+
+
+def _draws_nnx(module: Any, example: np.ndarray, arguments: dict[str, Any]) -> bool:
+    """Whether a call of the module draws random numbers."""
+    from flax import nnx
+
+    tried = nnx.clone(module)
+    tried(jnp.asarray(example[:1]), **arguments)
+    before, after = (jax.tree.leaves(nnx.state(m, nnx.RngCount)) for m in (module, tried))
+    return before != after
 
 
 def _refuse_state(module: Any, kept: set[str], library: str) -> None:

@@ -7,11 +7,11 @@ finite. Of no replies at all the aggregate is zero.
 
     rule              of the weights, or of the m replies, may be malicious     counts by weight
     Median            less than half                                            yes
-    TrimmedMean       at most `share`                                           yes
+    TrimmedMean       at most `fraction`                                        yes
     Krum, MultiKrum   `malicious` replies, with 2 malicious + 3 <= m            in the mean only
     GeometricMedian   less than half                                            yes
-    CentredClipping   any; a share s moves a step by at most 2 s radius         yes
-    NormBound         any; a share s moves the mean by at most 2 s bound        yes
+    CentredClipping   any; a part s moves a step by at most 2 s radius         yes
+    NormBound         any; a part s moves the mean by at most 2 s bound        yes
 
 "May be malicious" means that such replies, whatever they hold, move the aggregate by no more than a
 bound that the honest ones set. Honest replies that differ move it too: none of the rules is the
@@ -107,17 +107,18 @@ class Median(Aggregator):
 class TrimmedMean(Aggregator):
     """The mean of each coordinate without its smallest and largest values (Yin et al. 2018).
 
-    Cut off is a share of the weight at each end; a reply on the border counts with the part of
+    Cut off is a part of the weight at each end; a reply on the border counts with the part of
     its weight that is inside.
     """
 
-    share: float = param(_BELOW_HALF, "share of the weight cut off at each end", default=0.2)
+    fraction: float = param(_BELOW_HALF, "part of the weight cut off at each end", default=0.2)
 
     def combine(self, values: Array, weights: Array, there: Array) -> Array:
-        """The mean over the weight between share and 1 - share."""
+        """The mean over the weight between fraction and 1 - fraction."""
         ordered, mass = _ordered(values, weights)
         reached = jnp.cumsum(mass, 0)
-        inside = jnp.minimum(reached, 1 - self.share) - jnp.maximum(reached - mass, self.share)
+        low, high = self.fraction, 1 - self.fraction
+        inside = jnp.minimum(reached, high) - jnp.maximum(reached - mass, low)
         # What rounding leaves of a weight that is cut off must not let a huge value in.
         inside = jnp.where(inside > _slack(values), inside, 0)
         return (ordered * inside).sum(0) / inside.sum(0)

@@ -35,17 +35,26 @@ _before: dict[str, Any] = {}  # ... and what it was
 
 
 @functools.cache
-def compiled(function: F, *static: str, small_steps: bool = False, deterministic: bool = True) -> F:
+def compiled(
+    function: F,
+    *static: str,
+    given_away: tuple[str, ...] = (),
+    small_steps: bool = False,
+    deterministic: bool = True,
+) -> F:
     """`function` compiled, with these arguments static.
 
-    The same function gives the same compiled one, so that all who use it share its programs.
+    The same function gives the same compiled one, so that all who use it share its programs. What
+    is given away is gone after a call, and results are written in its place.
     """
     options: dict[str, Any] | None = None
     if jax.default_backend() == "cpu" and small_steps:
         options = _SEQUENTIAL_KERNELS
     elif jax.default_backend() == "gpu" and deterministic:
         options = _DETERMINISTIC
-    return jax.jit(function, static_argnames=static, compiler_options=options)  # type: ignore[return-value]
+    return jax.jit(  # type: ignore[return-value]
+        function, static_argnames=static, donate_argnames=given_away, compiler_options=options
+    )
 
 
 def reproducible(*static: str) -> Callable[[F], F]:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from fedloom import draws
+from fedloom.divided_rows import AXIS, fetched, specs
 from fedloom.errors import ProtocolError
 from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group, Party
@@ -72,17 +73,22 @@ def answer(
 def map_group(
     group: Group | Party, work: Callable[..., Tree], plan: Plan, common: Tree, *per_client: Tree
 ) -> Tree:
-    """Apply `work(common, f, *rows)` to clients: side by side, in portions, or over devices.
+    """Apply `work(common, f, measured, *rows)` to clients: side by side, in portions, over devices.
 
     What all clients see is handed over as `common`: an array that `work` took from around it would
     belong to all devices together, and `zeros_like` of it could not be made on one of them. The
-    first of `per_client` holds the clients' positions in the group.
+    first of `per_client` holds the clients' positions in the group; `measured` are the rows on
+    which a client is measured, for who asks all clients at once.
     """
     size = per_client[0].shape[0]
+    everyone = _is_static(per_client[0]) and np.array_equal(per_client[0], np.arange(group.size))
+    index = jnp.arange(size) if everyone else jnp.asarray(per_client[0])
+    per_client = (index, *per_client[1:])
 
     def here(group: Group | Party, common: Tree, *per_client: Tree) -> Tree:
         def one(index: Array, *rest: Tree) -> Tree:
-            return work(common, group.objective(index), index, *rest)
+            measured = group.measured.client(index) if isinstance(group, Group) else None
+            return work(common, group.objective(index), measured, *rest)
 
         if per_client[0].shape[0] == 1:  # nothing to map: plain kernels, without a batch axis
             out = one(*jax.tree.map(lambda a: a[0], per_client))
@@ -92,21 +98,44 @@ def map_group(
         lanes = None if plan.lanes == 1 else plan.lanes
         return jax.lax.map(lambda row: one(*row), per_client, batch_size=lanes)
 
-    if plan.mesh is None or size < plan.mesh.size:
+    rows_divided = isinstance(group, Group) and group.train.each > 0
+    if plan.mesh is None or (size < plan.mesh.size and not rows_divided):
         return here(group, common, *per_client)
-    missing = -size % plan.mesh.size
-    padded = jax.tree.map(lambda a: jnp.concatenate([a, a[:missing]]), per_client)
-    divided, whole = PartitionSpec("clients"), PartitionSpec()
+    devices = plan.mesh.size
+    padded = jax.tree.map(lambda a: _padded(a, -(-size // devices) * devices), per_client)
+    divided, whole = PartitionSpec(AXIS), PartitionSpec()
+
+    def on_device(group: Any, common: Tree, asked: Array, *per_client: Tree) -> Tree:
+        if rows_divided and not everyone:
+            group = dataclasses.replace(group, train=fetched(group.train, asked, devices))
+            per_client = (jnp.arange(len(asked) // devices), *per_client[1:])
+        return here(group, common, *per_client)
+
     out = jax.shard_map(
-        here,
+        on_device,
         mesh=plan.mesh,
-        in_specs=(whole, whole, *[divided] * len(per_client)),
+        in_specs=(_lies(group), whole, whole, *[divided] * len(per_client)),
         out_specs=divided,
         check_vma=False,
-    )(group, common, *padded)
+    )(group, common, padded[0], *padded)
     # Every device then holds all rows, so that the hub sums them in the same order everywhere.
     everywhere = jax.sharding.NamedSharding(plan.mesh, whole)
     return jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, everywhere)[:size], out)
+
+
+def _lies(group: Group | Party) -> Any:
+    """Which arrays of a group are divided over the devices, and which lie on each of them."""
+    whole = PartitionSpec()
+    if isinstance(group, Party) or not group.train.each:
+        return whole
+    rest: Any = jax.tree.map(lambda _: whole, group)
+    return dataclasses.replace(rest, train=specs(group.train), test=specs(group.test))
+
+
+def _padded(array: Array, length: int) -> Array:
+    """An array brought to a length by what it begins with."""
+    times, more = divmod(length, len(array))
+    return jnp.concatenate([*[array] * times, array[:more]])
 
 
 def _run(
@@ -136,7 +165,7 @@ def _run(
         check_alike(told, client, after, "client")
         return after, reply
 
-    per_client: tuple[Tree, ...] = (jnp.asarray(slots.clients), before, client_keys)
+    per_client: tuple[Tree, ...] = (slots.clients, before, client_keys)
     common: tuple[Tree, ...] = (algorithm, request.message)
     if request.each:
         common = (algorithm,)

@@ -89,8 +89,8 @@ def first_state(
     hub = algorithm.init_hub(federation.fed, draws.first_hub_key(root))
 
     def of(group: Group | Party) -> Tree:
-        index = jnp.arange(group.size)
-        ids = index if group.members is None else jnp.asarray(group.members)
+        index = np.arange(group.size)
+        ids = jnp.arange(group.size) if group.members is None else jnp.asarray(group.members)
         client_keys = jax.vmap(lambda id: draws.first_client_key(root, id))(ids)
         work = lambda algorithm, f, _, key: algorithm.init_client(f, key)  # noqa: E731
         return map_group(group, work, plan, algorithm, index, client_keys)

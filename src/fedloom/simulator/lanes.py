@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from fedloom.exchange.expected import STAGES, exchanges
+from fedloom.exchange.expected import expected_exchanges
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import payload_bytes
 from fedloom.rounds.mapping import Plan
@@ -52,7 +52,8 @@ def fitted(task: "Task", algorithm: Algorithm, root: Array, free: int) -> Plan:
             for program, given, named in programs
         )
 
-    asked = [e.clients for s in STAGES for e in exchanges(algorithm, task.federation, s)]
+    said = expected_exchanges(algorithm, task.federation)
+    asked = [exchange.clients for stage in said.values() for exchange in stage]
     most = max([*asked, 1])
     lanes = as_many_as_fit(needed, most, int(_SPARE * (free - payload_bytes((hub, clients)))))
     if lanes < most:

@@ -13,7 +13,7 @@ from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import kept_programs
 from fedloom.rounds.given import check_all, named
-from fedloom.simulator import hosts
+from fedloom.simulator import hosts, places
 from fedloom.simulator.progress import Progress, progress_for
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
@@ -99,6 +99,7 @@ def simulate(
         kept_programs(),
         jax.enable_x64(precision == "float64"),
         hosts.Together() as together,
+        places.faults_told(),
     ):
         hosts.check_same(
             {

@@ -21,6 +21,7 @@ from fedloom.rounds import program
 from fedloom.rounds.mapping import Plan
 from fedloom.rounds.program import State
 from fedloom.simulator import hosts, lanes
+from fedloom.simulator.handing_over import KEPT_SECONDS, Kept, copied, is_gone
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.task import Task, put_on_devices
 from fedloom.types import Tree
@@ -64,10 +65,15 @@ class Simulation:
         self.bytes_down = self.bytes_up = 0
         self.seconds = 0.0
         self.status = "unfinished"
+        self.state: State
         if resume is None:
             self._begin()
         else:
             self._take_over(resume)
+        # The first state may share arrays with the problem, so that it is what is kept.
+        self._kept = Kept(self.state, self.bytes_down, self.bytes_up)
+        self._kept_at = self.seconds
+        self.state = copied(self.state)
 
     def _plan(self, earlier: Result | None) -> Plan:
         """How clients are mapped: as in the run that goes on, or as many at once as fit."""
@@ -127,6 +133,7 @@ class Simulation:
                 elapsed, due = together.agreed(time.perf_counter() - began, self._is_due())
                 self.seconds += elapsed
                 rate = (self.state.round - done) / elapsed
+                self._keep()
                 with hosts.all_or_none():
                     bar.advance(self.state.round, rate)
                 if self.state.round == stop:
@@ -138,6 +145,8 @@ class Simulation:
         except KeyboardInterrupt:
             self.status = "interrupted"
             done = self.state.round
+            if is_gone(self.state):
+                self._advance(done)
             if hosts.leads():
                 told = f"interrupted after round {done} of {rounds}; what was done is kept"
                 print(told, file=sys.stderr)
@@ -189,6 +198,8 @@ class Simulation:
         """Run to round `stop`, or to the last one whose iterates are finite."""
 
         def go(stop: int) -> program.Outcome:
+            if is_gone(self.state):
+                self.state, self.bytes_down, self.bytes_up = self._kept.copy()
             start = self.state.round
             counters = (jnp.asarray(start, jnp.int32), jnp.asarray(stop, jnp.int32))
             outcome = self.task.rounds(
@@ -216,6 +227,14 @@ class Simulation:
         if bad:
             self._diverged(bad)
         return to_host(outcome.info)
+
+    def _keep(self) -> None:
+        """Have a state to go back to that is not too old."""
+        if self.seconds - self._kept_at < KEPT_SECONDS:
+            return
+        del self._kept  # so that there are two copies at the most
+        self._kept = Kept(copied(self.state), self.bytes_down, self.bytes_up)
+        self._kept_at = self.seconds
 
     def _diverged(self, round: int) -> None:
         self.status = "diverged"

@@ -1,7 +1,5 @@
 """What runs on one problem over the same clients share: rows on devices, programs, metrics."""
 
-import dataclasses
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +11,8 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
 from fedloom.directions import shown
+from fedloom.divided_rows import AXIS
 from fedloom.errors import ParameterError
-from fedloom.hub_view import LabelParty
 from fedloom.measuring.evaluation import OfClients
 from fedloom.measuring.joint_evaluation import OfParties
 from fedloom.measuring.measures import Measures
@@ -24,16 +22,13 @@ from fedloom.population import Federation, assemble
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.saddle import SaddleProblem
 from fedloom.protocol import Algorithm
-from fedloom.pytrees import payload_bytes
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.given import check_fit
 from fedloom.rounds.mapping import Plan
-from fedloom.simulator import hosts
-from fedloom.simulator import lanes as lanes_of
+from fedloom.simulator import hosts, places
 from fedloom.types import Tree
 
-_ROOM_FOR_ROWS = 0.5  # of a device's free memory; models and gradients need the rest
 _SMALL_MODEL = 20_000  # below, a CPU computes all clients side by side; above, one after the other
 
 
@@ -59,13 +54,12 @@ class Task:
         labels = clients.y if isinstance(clients, Parties) else clients.train.y
         self.metrics = shown(problem, one_label=labels.ndim == 1) if metrics is None else metrics
         federation = assemble(problem, clients, batch_size, precision)
-        hosts.check_same({"the problem and its rows": federation})
-        federation = _within_memory(federation)
+        hosts.check_same({"the problem and its rows": federation} | places.alike(federation))
         self.plan = plan_for(federation, devices, lanes)
-        self.federation = put_on_devices(federation, self.plan)
+        self.federation = put_on_devices(places.placed(federation, self.plan), self.plan)
         self.small = is_small(federation)
         how = {"small_steps": self.small, "deterministic": deterministic}
-        self.rounds = compiled(program.rounds, "plan", **how)
+        self.rounds = compiled(program.rounds, "plan", given_away=("hub", "clients"), **how)
         self.opening = compiled(program.opening, "plan", **how)
         # Parties have a model only together, so its metrics are taken together.
         self.measures: Measures = OfParties() if isinstance(clients, Parties) else OfClients()
@@ -142,30 +136,10 @@ def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> 
     count = len(local) if devices is None else devices
     mesh = None
     if count > 1:
-        mesh = jax.make_mesh((count,), ("clients",), (AxisType.Auto,), devices=local[:count])
+        mesh = jax.make_mesh((count,), (AXIS,), (AxisType.Auto,), devices=local[:count])
     if lanes is None and jax.default_backend() == "cpu" and not is_small(federation):
         lanes = 1
     return Plan(lanes, mesh)
-
-
-def _within_memory(federation: Federation) -> Federation:
-    """The federation, with rows that stay on the host where a device has no room for them."""
-    free = lanes_of.free_memory()
-    columns = isinstance(federation.fed, LabelParty)  # of all people, which every product needs
-    if free is None or columns or payload_bytes(federation.groups) <= _ROOM_FOR_ROWS * free:
-        return federation
-    if hosts.leads():
-        told = "the rows stay in the host's memory: they do not fit into the device's"
-        print(told, file=sys.stderr)
-    groups = [
-        dataclasses.replace(
-            group,
-            train=group.train.streamed(),
-            test=None if group.test is None else group.test.streamed(),
-        )
-        for group in federation.groups
-    ]
-    return dataclasses.replace(federation, groups=tuple(groups))
 
 
 def put_on_devices(tree: Tree, plan: Plan) -> Tree:
@@ -174,6 +148,8 @@ def put_on_devices(tree: Tree, plan: Plan) -> Tree:
     placed: dict[int, Any] = {}
 
     def made(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_replicated:
+            return leaf  # rows that are divided
         if where is not None and hosts.several() and isinstance(leaf, np.ndarray):
             # As `device_put`, which would send the rows around to compare them once more.
             array = np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))

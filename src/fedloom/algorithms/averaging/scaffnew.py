@@ -40,7 +40,7 @@ import jax.numpy as jnp
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import param, share
+from fedloom.parameters import param, positive_fraction
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Scalar
@@ -87,7 +87,9 @@ class Scaffnew(Algorithm):
     """Local steps until a coin says to communicate, corrected as in SCAFFOLD."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
-    p: float = param(share, "chance that a step is a round's last; 1 / p are the mean", default=0.1)
+    p: float = param(
+        positive_fraction, "chance that a step is a round's last; 1 / p are the mean", default=0.1
+    )
     cohort: int | None = cohort_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> ScaffnewHub:

@@ -28,7 +28,7 @@ from fedloom.algorithms.minimax.moving import Moving
 from fedloom.algorithms.minimax.point import PrimalDual, regularise_param, settled, slopes
 from fedloom.cohorts import everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
-from fedloom.parameters import at_least, param, share
+from fedloom.parameters import at_least, param, positive_fraction
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
@@ -44,8 +44,10 @@ class FedSGDAM(Algorithm):
     lr: StepSize = param(step_size, "step size in x")
     dual_lr: StepSize = param(step_size, "step size in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
-    momentum: float = param(share, "weight of the fresh gradient in x", default=0.1)
-    dual_momentum: float = param(share, "weight of the fresh gradient in y", default=0.1)
+    momentum: float = param(positive_fraction, "weight of the fresh gradient in x", default=0.1)
+    dual_momentum: float = param(
+        positive_fraction, "weight of the fresh gradient in y", default=0.1
+    )
     regularise: str = regularise_param()
 
     def init_hub(self, fed: SaddleFedView, key: Array, /) -> Moving:

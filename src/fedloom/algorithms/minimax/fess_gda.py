@@ -42,7 +42,7 @@ from fedloom.algorithms.minimax.point import (
 )
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.oracles import SaddleFedView, SaddleOracle
-from fedloom.parameters import at_least, at_least_zero, param, share
+from fedloom.parameters import at_least, at_least_zero, param, positive_fraction
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
@@ -68,7 +68,9 @@ class FESSGDA(Algorithm):
     smoothing: float = param(
         at_least_zero, "strength of the pull to the slow copy of the model", default=1.0
     )
-    tracking: float = param(share, "share of its way to the model that the copy goes", default=0.5)
+    tracking: float = param(
+        positive_fraction, "part of its way to the model that the copy goes", default=0.5
+    )
     server_lr: StepSize = param(step_size, "step size of the hub in x", default=1.0)
     server_dual_lr: StepSize = param(step_size, "step size of the hub in y", default=1.0)
     cohort: int | None = cohort_param()

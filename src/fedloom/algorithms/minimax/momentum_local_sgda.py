@@ -24,7 +24,7 @@ from fedloom.algorithms.minimax.moving import Moving
 from fedloom.algorithms.minimax.point import PrimalDual, regularise_param, settled, slopes
 from fedloom.cohorts import everyone
 from fedloom.oracles import SaddleFedView, SaddleOracle
-from fedloom.parameters import at_least, param, share
+from fedloom.parameters import at_least, param, positive_fraction
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
@@ -40,10 +40,12 @@ class MomentumLocalSGDA(Algorithm):
     lr: StepSize = param(step_size, "step size in x")
     dual_lr: StepSize = param(step_size, "step size in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
-    averaging: float = param(share, "share of a step that is taken", default=1.0)
-    momentum: float = param(share, "share of a new gradient in the direction of x", default=0.5)
+    averaging: float = param(positive_fraction, "part of a step that is taken", default=1.0)
+    momentum: float = param(
+        positive_fraction, "weight of a new gradient in the direction of x", default=0.5
+    )
     dual_momentum: float = param(
-        share, "share of a new gradient in the direction of y", default=0.5
+        positive_fraction, "weight of a new gradient in the direction of y", default=0.5
     )
     regularise: str = regularise_param()
 

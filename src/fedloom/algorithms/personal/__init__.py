@@ -12,7 +12,7 @@ from fedloom.algorithms.personal.mutual_learning import MutualLearning
 from fedloom.algorithms.personal.per_fedavg import PerFedAvg
 from fedloom.algorithms.personal.pfedme import PFedMe
 from fedloom.algorithms.personal.quantisation import Quantisation
-from fedloom.algorithms.personal.quantized_training import QuantizedTraining
+from fedloom.algorithms.personal.quantised_training import QuantisedTraining
 from fedloom.algorithms.personal.quped import QuPeD
 from fedloom.algorithms.personal.qupel import QuPeL
 
@@ -46,8 +46,8 @@ ENTRIES = (
         first=_FIRST | _TWO_BITS,
     ),
     MethodEntry(
-        "quantized_training",
-        QuantizedTraining,
+        "quantised_training",
+        QuantisedTraining,
         "personal",
         f"{_QUPED}, Algorithm 1",
         "min_{x_i,c_i}  f_i(x_i) + f_i(Q_{c_i}(x_i)) + lambda R(x_i,c_i), at each client alone",

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from fedloom.algorithms.personal.own_models import CommonHub
+from fedloom.algorithms.personal.personal_models import CommonHub
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import descend, steps_of, steps_rule
 from fedloom.optimisers import Optimiser, optimiser_param

@@ -24,15 +24,15 @@ the print asks everyone. A client that is new begins with the network's fresh no
 import re
 from typing import Any, ClassVar
 
-from fedloom.algorithms.personal.own_arrays import (
-    OwnArrays,
+from fedloom.algorithms.personal.personal_arrays import (
     Parts,
-    own_param,
+    PersonalArrays,
     parts_by,
     parts_of,
+    personal_param,
     refusal,
 )
-from fedloom.algorithms.personal.own_models import CommonHub
+from fedloom.algorithms.personal.personal_models import CommonHub
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.layout import Layout
 from fedloom.local import descend, steps_of, steps_rule
@@ -51,7 +51,7 @@ class FedBN(Algorithm):
     takes: ClassVar[str] = "personal"
 
     lr: StepSize = param(step_size, "step size of the local steps")
-    own: str | None = own_param("the norms")
+    own: str | None = personal_param("the norms")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     optimiser: Optimiser = optimiser_param()
@@ -60,9 +60,9 @@ class FedBN(Algorithm):
         """A fresh model."""
         return CommonHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> OwnArrays:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> PersonalArrays:
         """Fresh norms."""
-        return OwnArrays(self._parts(f).own_of(f.init(key)))
+        return PersonalArrays(self._parts(f).personal_of(f.init(key)))
 
     def round(self, hub: CommonHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at a cohort, then the mean of the changes of all but the norms."""
@@ -70,20 +70,20 @@ class FedBN(Algorithm):
         shared = parts.shared_of(hub.model)
         changes = yield ask(self.train, shared, to=uniform(key, fed.n, self.cohort))
         shared = shared + changes.estimate(fed.weights)
-        return CommonHub(parts.join(shared, parts.own_of(hub.model))), ()
+        return CommonHub(parts.join(shared, parts.personal_of(hub.model))), ()
 
     def train(
-        self, client: OwnArrays, shared: Array, f: PersonalOracle, key: Array, /
-    ) -> tuple[OwnArrays, Array]:
+        self, client: PersonalArrays, shared: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[PersonalArrays, Array]:
         """K steps on the whole model; the reply is the change of all but the norms."""
         parts = self._parts(f)
         w = descend(
             f.grad, parts.join(shared, client.own), key,
             lr=self.lr, steps=steps_of(self.local_steps, f), optimiser=self.optimiser,
         )  # fmt: skip
-        return OwnArrays(parts.own_of(w)), parts.shared_of(w) - shared
+        return PersonalArrays(parts.personal_of(w)), parts.shared_of(w) - shared
 
-    def deployed(self, model: Array, client: OwnArrays, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: PersonalArrays, f: PersonalOracle, /) -> Array:
         """The common model with the client's norms."""
         parts = self._parts(f)
         return parts.join(parts.shared_of(model), client.own)

@@ -25,8 +25,14 @@ the print asks everyone.
 
 from typing import ClassVar
 
-from fedloom.algorithms.personal.own_arrays import OwnArrays, Parts, head_of, own_param, parts_by
-from fedloom.algorithms.personal.own_models import CommonHub
+from fedloom.algorithms.personal.personal_arrays import (
+    Parts,
+    PersonalArrays,
+    head_of,
+    parts_by,
+    personal_param,
+)
+from fedloom.algorithms.personal.personal_models import CommonHub
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.layout import Layout
 from fedloom.local import descend, steps_of, steps_rule
@@ -45,7 +51,7 @@ class FedPer(Algorithm):
     takes: ClassVar[str] = "personal"
 
     lr: StepSize = param(step_size, "step size of the local steps")
-    own: str | None = own_param("the last layer")
+    own: str | None = personal_param("the last layer")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     optimiser: Optimiser = optimiser_param()
@@ -54,9 +60,9 @@ class FedPer(Algorithm):
         """A fresh model."""
         return CommonHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> OwnArrays:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> PersonalArrays:
         """A fresh head."""
-        return OwnArrays(self._parts(f.layout).own_of(f.init(key)))
+        return PersonalArrays(self._parts(f.layout).personal_of(f.init(key)))
 
     def round(self, hub: CommonHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at a cohort, then the mean of the changes of the body."""
@@ -64,20 +70,20 @@ class FedPer(Algorithm):
         body = parts.shared_of(hub.model)
         changes = yield ask(self.train, body, to=uniform(key, fed.n, self.cohort))
         body = body + changes.estimate(fed.weights)
-        return CommonHub(parts.join(body, parts.own_of(hub.model))), ()
+        return CommonHub(parts.join(body, parts.personal_of(hub.model))), ()
 
     def train(
-        self, client: OwnArrays, body: Array, f: PersonalOracle, key: Array, /
-    ) -> tuple[OwnArrays, Array]:
+        self, client: PersonalArrays, body: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[PersonalArrays, Array]:
         """K steps on body and head; the reply is the change of the body."""
         parts = self._parts(f.layout)
         w = descend(
             f.grad, parts.join(body, client.own), key,
             lr=self.lr, steps=steps_of(self.local_steps, f), optimiser=self.optimiser,
         )  # fmt: skip
-        return OwnArrays(parts.own_of(w)), parts.shared_of(w) - body
+        return PersonalArrays(parts.personal_of(w)), parts.shared_of(w) - body
 
-    def deployed(self, model: Array, client: OwnArrays, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: PersonalArrays, f: PersonalOracle, /) -> Array:
         """The common body with the client's head."""
         parts = self._parts(f.layout)
         return parts.join(parts.shared_of(model), client.own)

@@ -28,8 +28,14 @@ from typing import ClassVar
 
 import jax
 
-from fedloom.algorithms.personal.own_arrays import OwnArrays, Parts, head_of, own_param, parts_by
-from fedloom.algorithms.personal.own_models import CommonHub
+from fedloom.algorithms.personal.personal_arrays import (
+    Parts,
+    PersonalArrays,
+    head_of,
+    parts_by,
+    personal_param,
+)
+from fedloom.algorithms.personal.personal_models import CommonHub
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.layout import Layout
 from fedloom.local import descend, steps_of, steps_rule
@@ -48,7 +54,7 @@ class FedRep(Algorithm):
     takes: ClassVar[str] = "personal"
 
     lr: StepSize = param(step_size, "step size of the body")
-    own: str | None = own_param("the last layer")
+    own: str | None = personal_param("the last layer")
     local_steps: int | str = param(steps_rule, "steps a round on the body", default=10)
     head_lr: StepSize | None = param(
         step_size.or_none("lr"), "step size of the heads", default=None
@@ -61,9 +67,9 @@ class FedRep(Algorithm):
         """A fresh model."""
         return CommonHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> OwnArrays:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> PersonalArrays:
         """A fresh head."""
-        return OwnArrays(self._parts(f.layout).own_of(f.init(key)))
+        return PersonalArrays(self._parts(f.layout).personal_of(f.init(key)))
 
     def round(self, hub: CommonHub, fed: FedView, key: Array, /) -> Round:
         """Steps on heads and bodies at a cohort, then the mean of the changes of the body."""
@@ -71,16 +77,17 @@ class FedRep(Algorithm):
         body = parts.shared_of(hub.model)
         changes = yield ask(self.train, body, to=uniform(key, fed.n, self.cohort))
         body = body + changes.estimate(fed.weights)
-        return CommonHub(parts.join(body, parts.own_of(hub.model))), ()
+        return CommonHub(parts.join(body, parts.personal_of(hub.model))), ()
 
     def train(
-        self, client: OwnArrays, body: Array, f: PersonalOracle, key: Array, /
-    ) -> tuple[OwnArrays, Array]:
+        self, client: PersonalArrays, body: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[PersonalArrays, Array]:
         """Steps on the head, then on the body; the reply is the change of the body."""
         parts = self._parts(f.layout)
         head_key, body_key = jax.random.split(key)
         head = descend(
-            lambda h, key: parts.own_of(f.grad(parts.join(body, h), key)), client.own, head_key,
+            lambda h, key: parts.personal_of(f.grad(parts.join(body, h), key)),
+            client.own, head_key,
             lr=self.lr if self.head_lr is None else self.head_lr,
             steps=steps_of(self.head_steps, f), optimiser=self.optimiser,
         )  # fmt: skip
@@ -88,9 +95,9 @@ class FedRep(Algorithm):
             lambda b, key: parts.shared_of(f.grad(parts.join(b, head), key)), body, body_key,
             lr=self.lr, steps=steps_of(self.local_steps, f), optimiser=self.optimiser,
         )  # fmt: skip
-        return OwnArrays(head), moved - body
+        return PersonalArrays(head), moved - body
 
-    def deployed(self, model: Array, client: OwnArrays, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: PersonalArrays, f: PersonalOracle, /) -> Array:
         """The common body with the client's head."""
         parts = self._parts(f.layout)
         return parts.join(parts.shared_of(model), client.own)

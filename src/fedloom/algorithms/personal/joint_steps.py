@@ -10,7 +10,7 @@ with both step sizes shrinking by `decay` a pass over the client's rows.
 from collections.abc import Callable
 from typing import Any
 
-from fedloom.algorithms.personal.own_models import passes
+from fedloom.algorithms.personal.personal_models import passes
 from fedloom.algorithms.personal.quantisation import (
     Quantisation,
     QuantisedModel,

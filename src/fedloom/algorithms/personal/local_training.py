@@ -2,7 +2,7 @@
 
     client i    K times a round:  x_i <- x_i - lr g_i(x_i)
 
-The yardstick below which personalisation is no gain; `QuantizedTraining` is the same for quantised
+The yardstick below which personalisation is no gain; `QuantisedTraining` is the same for quantised
 models. Messages are empty, and the hub's model stays as it began. With a cohort, the others wait.
 
 Differs from the paper (any that compares with it) in that steps are counted in rounds.
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from fedloom.algorithms.personal.own_models import IdleHub, OwnModel, decay_param, passes
+from fedloom.algorithms.personal.personal_models import IdleHub, PersonalModel, decay_param, passes
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.optimisers import Optimiser, optimiser_param
@@ -28,7 +28,7 @@ class LocalTraining(Algorithm):
     """Stochastic gradient descent at every client, on its own rows and its own network."""
 
     takes: ClassVar[str] = "personal"
-    own_models: ClassVar[bool] = True
+    personal_models: ClassVar[bool] = True
 
     lr: StepSize = param(step_size, "step size")
     local_steps: int | str = param(steps_rule, "steps a round", default=10)
@@ -40,9 +40,9 @@ class LocalTraining(Algorithm):
         """A fresh model, which stays as it is."""
         return IdleHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> OwnModel:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> PersonalModel:
         """A fresh model of the client's own."""
-        return OwnModel(f.own.init(key), jnp.zeros((), jnp.int32))
+        return PersonalModel(f.own.init(key), jnp.zeros((), jnp.int32))
 
     def round(self, hub: IdleHub, fed: FedView, key: Array, /) -> Round:
         """A cohort takes K steps each; nothing comes back, and the hub stays as it is."""
@@ -50,19 +50,19 @@ class LocalTraining(Algorithm):
         return hub, ()
 
     def train(
-        self, client: OwnModel, message: tuple[()], f: PersonalOracle, key: Array, /
-    ) -> tuple[OwnModel, tuple[()]]:
+        self, client: PersonalModel, message: tuple[()], f: PersonalOracle, key: Array, /
+    ) -> tuple[PersonalModel, tuple[()]]:
         """K steps on the client's own model."""
 
-        def step(state: tuple[OwnModel, Tree], key: Array) -> tuple[OwnModel, Tree]:
+        def step(state: tuple[PersonalModel, Tree], key: Array) -> tuple[PersonalModel, Tree]:
             (x, steps), memory = state
             lr = self.lr * self.decay ** passes(steps, f)
             x, memory = self.optimiser.move(x, f.own.grad(x, key), memory, lr)
-            return OwnModel(x, steps + 1), memory
+            return PersonalModel(x, steps + 1), memory
 
         first = (client, self.optimiser.begin(client.model))
         return repeat(step, first, key, steps_of(self.local_steps, f))[0], ()
 
-    def deployed(self, model: Array, client: OwnModel, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: PersonalModel, f: PersonalOracle, /) -> Array:
         """The client's own model."""
         return client.model

@@ -25,7 +25,12 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from fedloom.algorithms.personal.own_models import CommonHub, OwnModel, decay_param, passes
+from fedloom.algorithms.personal.personal_models import (
+    CommonHub,
+    PersonalModel,
+    decay_param,
+    passes,
+)
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import repeat, steps_of, steps_rule
 from fedloom.optimisers import Optimiser, optimiser_param
@@ -41,7 +46,7 @@ class MutualLearning(Algorithm):
     """Deep mutual learning between own models and a common one."""
 
     takes: ClassVar[str] = "personal"
-    own_models: ClassVar[bool] = True
+    personal_models: ClassVar[bool] = True
 
     lr: StepSize = param(step_size, "step size of both models")
     guidance: float = param(
@@ -59,9 +64,9 @@ class MutualLearning(Algorithm):
         """A fresh common model."""
         return CommonHub(fed.init_model(key))
 
-    def init_client(self, f: PersonalOracle, key: Array, /) -> OwnModel:
+    def init_client(self, f: PersonalOracle, key: Array, /) -> PersonalModel:
         """A fresh model of the client's own."""
-        return OwnModel(f.own.init(key), jnp.zeros((), jnp.int32))
+        return PersonalModel(f.own.init(key), jnp.zeros((), jnp.int32))
 
     def round(self, hub: CommonHub, fed: FedView, key: Array, /) -> Round:
         """Steps at a cohort, then the average of the common model's changes."""
@@ -69,11 +74,11 @@ class MutualLearning(Algorithm):
         return CommonHub(hub.model + changes.estimate(fed.weights)), ()
 
     def train(
-        self, client: OwnModel, model: Array, f: PersonalOracle, key: Array, /
-    ) -> tuple[OwnModel, Array]:
+        self, client: PersonalModel, model: Array, f: PersonalOracle, key: Array, /
+    ) -> tuple[PersonalModel, Array]:
         """K steps on both models; the reply is the change of the common one."""
         move = self.optimiser.move
-        State = tuple[OwnModel, Array, tuple[Tree, Tree]]
+        State = tuple[PersonalModel, Array, tuple[Tree, Tree]]
 
         def step(state: State, key: Array) -> State:
             (x, steps), w, (of_x, of_w) = state
@@ -82,13 +87,13 @@ class MutualLearning(Algorithm):
             own = f.own.learn(x, batch, self.guidance, f.outputs(w, batch))
             common = f.learn(w, batch, self.common_guidance, f.own.outputs(x, batch))
             (x, of_x), (w, of_w) = move(x, own, of_x, lr), move(w, common, of_w, lr)
-            return OwnModel(x, steps + 1), w, (of_x, of_w)
+            return PersonalModel(x, steps + 1), w, (of_x, of_w)
 
         begun = (self.optimiser.begin(client.model), self.optimiser.begin(model))
         first = (client, model, begun)
         client, w, _ = repeat(step, first, key, steps_of(self.local_steps, f))
         return client, w - model
 
-    def deployed(self, model: Array, client: OwnModel, f: PersonalOracle, /) -> Array:
+    def deployed(self, model: Array, client: PersonalModel, f: PersonalOracle, /) -> Array:
         """The client's own model."""
         return client.model

@@ -45,7 +45,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedloom.algorithms.personal.own_models import passes
+from fedloom.algorithms.personal.personal_models import passes
 from fedloom.errors import ParameterError
 from fedloom.operators.quantisers import Quantiser, ends
 from fedloom.oracles import PersonalOracle

@@ -29,7 +29,7 @@ has tau - 1 steps; `strict_listing` does so.
 from typing import Any, ClassVar
 
 from fedloom.algorithms.personal.joint_steps import joint_steps
-from fedloom.algorithms.personal.own_models import CommonHub, decay_param
+from fedloom.algorithms.personal.personal_models import CommonHub, decay_param
 from fedloom.algorithms.personal.quantisation import (
     Quantisation,
     QuantisedModel,
@@ -53,7 +53,7 @@ class QuPeD(Algorithm):
     """Quantised personalisation by distillation."""
 
     takes: ClassVar[str] = "personal"
-    own_models: ClassVar[bool] = True
+    personal_models: ClassVar[bool] = True
 
     lr: StepSize = param(step_size, "step size of the own models")
     common_lr: StepSize = param(step_size, "step size of the common model", default=0.1)

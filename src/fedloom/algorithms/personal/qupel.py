@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from fedloom.algorithms.personal.joint_steps import joint_steps
-from fedloom.algorithms.personal.own_models import CommonHub, decay_param
+from fedloom.algorithms.personal.personal_models import CommonHub, decay_param
 from fedloom.algorithms.personal.quantisation import (
     Quantisation,
     QuantisedModel,
@@ -50,7 +50,7 @@ class QuPeL(Algorithm):
     """Quantised personalisation by distance."""
 
     takes: ClassVar[str] = "personal"
-    own_models: ClassVar[bool] = True
+    personal_models: ClassVar[bool] = True
 
     lr: StepSize = param(step_size, "step size of the own models")
     common_lr: StepSize = param(step_size, "step size of the common model", default=0.5)

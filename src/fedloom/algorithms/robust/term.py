@@ -39,7 +39,7 @@ from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import descend, steps_of, steps_rule
 from fedloom.optimisers import Optimiser, optimiser_param
 from fedloom.oracles import FedView, SmoothOracle
-from fedloom.parameters import Rule, param, positive, share
+from fedloom.parameters import Rule, param, positive, positive_fraction
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array, Nothing
@@ -76,8 +76,8 @@ class TERM(Algorithm):
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     tracking: float | None = param(
-        share.or_none("the share of clients that is asked"),
-        "share of a round's losses in what is known of the tilted loss",
+        positive_fraction.or_none("the fraction of clients that is asked"),
+        "weight of a round's losses in what is known of the tilted loss",
         default=None,
     )
     optimiser: Optimiser = optimiser_param()

@@ -25,9 +25,9 @@ class Wrapper(Algorithm):
         return self.inner.dual
 
     @property
-    def own_models(self) -> bool:  # type: ignore[override]
+    def personal_models(self) -> bool:  # type: ignore[override]
         """Whether clients of the inner method deploy networks of their own."""
-        return self.inner.own_models
+        return self.inner.personal_models
 
     @property
     def needs_everyone(self) -> bool:  # type: ignore[override]
@@ -117,6 +117,6 @@ def innermost(algorithm: Algorithm) -> Algorithm:
     return list(layers(algorithm))[-1]
 
 
-def makes_own(algorithm: Algorithm) -> bool:
+def makes_personal(algorithm: Algorithm) -> bool:
     """Whether clients use other models than the hub's."""
     return type(innermost(algorithm)).deployed is not Algorithm.deployed

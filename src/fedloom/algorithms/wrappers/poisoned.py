@@ -1,6 +1,6 @@
 """Poisoned replies: some clients lie, to see what a method and its aggregation make of it.
 
-    malicious      clients 0 .. share * n - 1, rounded, in every exchange of every round
+    malicious      clients 0 .. fraction * n - 1, rounded, in every exchange of every round
     sign_flip      r <- - size r
     scaled         r <- size r
     same_value     r <- size in every number, as if they had agreed on it
@@ -22,11 +22,11 @@ from fedloom.types import Array, Tree
 
 @algorithm
 class Poisoned(Wrapper):
-    """A share of the clients sends false replies, around any horizontal method."""
+    """A fraction of the clients sends false replies, around any horizontal method."""
 
     inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     attack: str = param(one_of("sign_flip", "scaled", "same_value"), "what malicious clients send")
-    share: float = param(fraction, "share of the clients that are malicious", default=0.2)
+    fraction: float = param(fraction, "part of the clients that are malicious", default=0.2)
     size: float = param(
         positive, "factor of a flipped or scaled reply, or the same value", default=10.0
     )
@@ -44,7 +44,7 @@ class Poisoned(Wrapper):
 
     def _relayed(self, steps: Round, fed: Fed) -> Round:
         def incoming(replies: Replies) -> Replies:
-            malicious = jnp.asarray(replies.cohort.ids) + 0.5 < self.share * fed.n
+            malicious = jnp.asarray(replies.cohort.ids) + 0.5 < self.fraction * fed.n
 
             def told(v: Array) -> Array:
                 there = malicious.reshape(-1, *[1] * (v.ndim - 1))

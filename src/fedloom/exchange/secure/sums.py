@@ -4,28 +4,21 @@ It is not declared but found out: the method's round is traced with replies that
 taken of them and forbid everything else.
 """
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom import draws
 from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.errors import ProtocolError
-from fedloom.exchange.expected import STAGES
+from fedloom.exchange.expected import STAGES, play_stages, worked_out
 from fedloom.population import Federation
-from fedloom.protocol import Algorithm, Ask, Cohort, Replies, Round, at_round, relay
+from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.pytrees import pytree, static
-from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
 from fedloom.types import Array, Held, Tree
 
 Kinds = tuple[str, ...]  # of "plain" and "weighted": which sums an exchange needs
-
-_PLAN = Plan(None, None)
 
 
 def sums_of(algorithm: Algorithm, federation: Federation) -> dict[str, tuple[Kinds, ...]]:
@@ -35,7 +28,8 @@ def sums_of(algorithm: Algorithm, federation: Federation) -> dict[str, tuple[Kin
         ProtocolError: The hub looks at single replies; the message says in which exchange.
     """
     check_not_summed(algorithm)
-    return {stage: _sums_of(algorithm, federation, stage) for stage in STAGES}
+    found = worked_out(_played, algorithm, federation)
+    return {stage: getattr(found, stage) for stage in STAGES}
 
 
 def why_not(algorithm: Algorithm, federation: Federation) -> str | None:
@@ -47,44 +41,30 @@ def why_not(algorithm: Algorithm, federation: Federation) -> str | None:
     return None
 
 
-def _sums_of(algorithm: Algorithm, federation: Federation, stage: str) -> tuple[Kinds, ...]:
-    return _played.eval_shape(algorithm, federation, stage=stage).kinds
-
-
 @pytree
 class _Taken:
-    """The sums that each exchange of a stage needs."""
+    """The sums that each exchange of each stage needs."""
 
-    kinds: tuple[Kinds, ...] = static()
+    opening: tuple[Kinds, ...] = static()
+    round: tuple[Kinds, ...] = static()
 
 
-@functools.partial(jax.jit, static_argnames="stage")  # never run: who asks again finds its trace
-def _played(algorithm: Algorithm, federation: Federation, stage: str) -> _Taken:
-    root, fed = draws.key(0), federation.fed
-    algorithm = at_round(algorithm, 0)
-    hub, clients = program.first_state(algorithm, federation, root, _PLAN)
-    begin: Callable[..., Round] = getattr(algorithm, stage)
-    taken: list[set[str]] = []
-    asked: list[Ask] = []
+def _played(algorithm: Algorithm, federation: Federation) -> _Taken:
+    taken: dict[str, list[set[str]]] = {stage: [] for stage in STAGES}
 
-    def outgoing(request: Ask) -> Ask:
-        asked.append(request)
+    def hear(stage: str, request: Ask, replies: Replies) -> Any:
+        name = request.method
         if request.to.repeats:
-            raise ProtocolError(f"{request.method!r} may ask a client twice")
+            raise ProtocolError(f"{name!r} may ask a client twice")
         if request.each:
-            raise ProtocolError(f"{request.method!r} gets a message of its own at each client")
-        return request
-
-    def incoming(replies: Replies) -> Any:
-        taken.append(set())
-        name = asked[-1].method
+            raise ProtocolError(f"{name!r} gets a message of its own at each client")
         if not all(jnp.issubdtype(v.dtype, jnp.floating) for v in jax.tree.leaves(replies.value)):
             raise ProtocolError(f"replies to {name!r} are not all real numbers")
-        return _Noting(replies, fed.weights, name, taken[-1])
+        taken[stage].append(set())
+        return _Noting(replies, federation.fed.weights, name, taken[stage][-1])
 
-    steps = relay(begin(hub, fed, root), outgoing, incoming)
-    program.drive(steps, algorithm, federation, clients, root, 0, _PLAN)
-    return _Taken(tuple(tuple(sorted(kinds)) for kinds in taken))
+    play_stages(algorithm, federation, hear)
+    return _Taken(**{s: tuple(tuple(sorted(k)) for k in kinds) for s, kinds in taken.items()})
 
 
 class _Noting:

@@ -82,7 +82,7 @@ class ColumnsAtServer:
                     f"the label party's table must have the column {column!r}; it has "
                     f"{', '.join(self.frame.columns)}. Start the server with --data."
                 )
-        self.own = texts("the label party", self.frame[self.joining.id].to_list())
+        self.known_ids = texts("the label party", self.frame[self.joining.id].to_list())
         self.about: Facts = {}
         self.found: list[str] = []
 
@@ -92,7 +92,7 @@ class ColumnsAtServer:
 
     def settle(self, there: Mapping[str, Facts]) -> None:
         """Find the people in common, and who of them is held out."""
-        common = np.ones(len(self.own), bool)
+        common = np.ones(len(self.known_ids), bool)
         for found in self._found(tuple(there)).values():
             common &= found
         if not common.any():
@@ -101,8 +101,8 @@ class ColumnsAtServer:
                 f"{self.joining.id!r}."
             )
         train, test = self.joining.divide(int(common.sum()))
-        people = self.own[common][np.concatenate([train, test])]
-        dropped = {"the label party": len(self.own) - len(people)}
+        people = self.known_ids[common][np.concatenate([train, test])]
+        dropped = {"the label party": len(self.known_ids) - len(people)}
         dropped |= {name: facts["people"] - len(people) for name, facts in there.items()}
         facts = {"ids": people.tolist(), "report": joined_report(len(people), dropped)}
         write_json(self.people, facts)
@@ -114,7 +114,7 @@ class ColumnsAtServer:
     def _found(self, names: tuple[str, ...]) -> dict[str, np.ndarray]:
         """Which of the label party's own ids each party has."""
         private = self.joining.join == "private"
-        asking = {name: Asking(self.own) for name in names} if private else {}
+        asking = {name: Asking(self.known_ids) for name in names} if private else {}
         answers = self.sites.ask_each(
             {name: ("meet", {}, asking[name].request() if private else b"") for name in names}
         )
@@ -128,7 +128,7 @@ class ColumnsAtServer:
                     cut = claims.number_of(facts, "cut", len(body))
                     found[name] = asking[name].found((body[:cut], body[cut:]))
                 else:
-                    found[name] = np.isin(self.own, unpacked(body))
+                    found[name] = np.isin(self.known_ids, unpacked(body))
             except WireError as error:
                 raise FederationError(f"{name} does not join as it should: {error}") from None
         return found
@@ -141,7 +141,7 @@ class ColumnsAtServer:
     def _read_people(self) -> None:
         facts = read_json(self.people)
         self.ids = np.array(facts["ids"])
-        if not np.isin(self.ids, self.own).all():
+        if not np.isin(self.ids, self.known_ids).all():
             raise FederationError(
                 "the label party's table lacks people whom the run began with. Bring the table "
                 "back, or submit the run anew without --resume."
@@ -174,7 +174,7 @@ class ColumnsAtServer:
 
     def _labels(self, people: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Labels as numbers, and what classes are called, within the label party's own policy."""
-        column = self.frame[self.joining.label][places(self.own, people)]
+        column = self.frame[self.joining.label][places(self.known_ids, people)]
         y, words = labels_of(column, self.joining.regression)
         self.policy.check_classes(self.joining.label, words)
         return y, words

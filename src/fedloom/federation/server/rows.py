@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.algorithms.wrappers.base import makes_own
+from fedloom.algorithms.wrappers.base import makes_personal
 from fedloom.data.clients import Clients
 from fedloom.errors import FederationError, FedloomError, WireError
 from fedloom.exchange import wire
@@ -176,7 +176,7 @@ class RowsAtServer:
 
     def close(self, hub: Hub, sites: Sites) -> list[str]:
         """Let every site keep a model that is its own; the hub's comes with the result."""
-        if not isinstance(self.settings.problem, Personal) and not makes_own(hub.algorithm):
+        if not isinstance(self.settings.problem, Personal) and not makes_personal(hub.algorithm):
             return []
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         answers = sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))

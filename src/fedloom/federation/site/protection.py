@@ -120,7 +120,7 @@ def without_rare(rows: Rows, least: int) -> Rows:
     return Rows(x, y)
 
 
-class OwnScores:
+class SiteScores:
     """The scores of a site's own rows, as they were measured."""
 
     def __init__(self, raw: dict[str, Any], rows: int, wanted: Wanted, problem: Problem):

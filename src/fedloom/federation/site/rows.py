@@ -21,9 +21,9 @@ from fedloom.exchange.expected import one_with_rows
 from fedloom.exchange.site import Site
 from fedloom.experiments.settings import Settings
 from fedloom.federation.policy import Policy
-from fedloom.federation.roster import Roster, check_own
+from fedloom.federation.roster import Roster, check_listed
 from fedloom.federation.site import protection
-from fedloom.federation.site.protection import OwnScores
+from fedloom.federation.site.protection import SiteScores
 from fedloom.measuring import evaluation
 from fedloom.measuring.wanted import Wanted
 from fedloom.population import Fed, Federation, Group
@@ -116,7 +116,7 @@ class RowsAtSite:
         """Take a place among the sites of the run; the others are known by counts alone."""
         roster = Roster(**facts)
         told = self.hello()
-        check_own(roster, id, told["counts"], told["labels"], tuple(told["shape"]))
+        check_listed(roster, id, told["counts"], told["labels"], tuple(told["shape"]))
         bare = roster.bare()
         train = _rows(self.train, bare.labels)
         test = None if self.test is None else _rows(self.test, bare.labels)
@@ -141,7 +141,7 @@ class RowsAtSite:
         value = "objective" in chosen.of_the_whole
         raw = to_host(_measured(site.algorithm, federation, model, state, wanted, value))
         rows = int((site.group.test or site.group.train).sizes[0])
-        own = OwnScores(raw, rows, wanted, self.settings.problem)
+        own = SiteScores(raw, rows, wanted, self.settings.problem)
         values = {
             name: float(value[0]) if rows >= self.least or name == "value" else None
             for name, value in raw.items()

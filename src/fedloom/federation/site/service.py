@@ -70,7 +70,7 @@ class SiteService:
         self.budget = Budget(kit, self.policy)
         self._lock = threading.Lock()  # calls may come in side by side
         # Before `hello` there is no run, and before `begin` no place in it.
-        self._own: ColumnsAtSite | RowsAtSite | None = None
+        self._held: ColumnsAtSite | RowsAtSite | None = None
         self._site: Site | None = None
         self._said: dict[str, tuple[str, bytes]] = {}
         self._answered: dict[str, tuple[Facts, bytes]] = {}
@@ -78,11 +78,11 @@ class SiteService:
         self._double = False
 
     @property
-    def own(self) -> ColumnsAtSite | RowsAtSite:
+    def held(self) -> ColumnsAtSite | RowsAtSite:
         """What this site holds, in the run."""
-        if self._own is None:
+        if self._held is None:
             raise RefusedError("this site has not been told of a run. Say hello first.")
-        return self._own
+        return self._held
 
     @property
     def site(self) -> Site:
@@ -95,7 +95,7 @@ class SiteService:
         """Answer one call of the hub."""
         verbs: dict[str, Callable[[Facts, bytes], tuple[Facts, bytes]]] = {
             "hello": functools.partial(self._once, "hello", self._hello),
-            "meet": lambda facts, body: self.own.meet(facts, body),
+            "meet": lambda facts, body: self.held.meet(facts, body),
             "begin": functools.partial(self._once, "begin", self._begin),
             "letter": self._letter,
             "measure": self._measure,
@@ -165,10 +165,10 @@ class SiteService:
             kind = ColumnsAtSite
         elif "sites" in tables["data"]:
             kind = TableAtSite
-        self._own = kind(name, self.kit, self.policy, self.settings)
+        self._held = kind(name, self.kit, self.policy, self.settings)
         self.answers = Answers(self.kit / "answers" / self.job.run)
         privacy = None if self.noise is None else [self.noise, self.policy.delta]
-        return {**self.own.hello(), "privacy": privacy}, b""
+        return {**self.held.hello(), "privacy": privacy}, b""
 
     def _check_name(self, name: object) -> None:
         """By its name a site is divided into training and test rows: it must be its own."""
@@ -178,12 +178,12 @@ class SiteService:
 
     def _begin(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Take a place among the sites of the run."""
-        own = self.own
+        held = self.held
         check_roster(facts)
         self.policy.check_cohort(len(facts["names"]))
         id = facts.pop("id")
         run, algorithm = self.settings.options(), sealed(self.settings.algorithm)
-        bare, group, answer = own.begin(id, facts, body)
+        bare, group, answer = held.begin(id, facts, body)
         whole = as_shapes(self.settings.problem, bare, run["batch_size"], run["precision"])
         said = expected_exchanges(algorithm, whole)
         if self.policy.clip is not None:
@@ -243,7 +243,7 @@ class SiteService:
         question = packed(facts, body)
 
         def answer() -> bytes:
-            told, scores = self.own.measure(site, self.fed, facts, body)
+            told, scores = self.held.measure(site, self.fed, facts, body)
             return packed(blurred(told, self.policy), scores)
 
         return unpacked(self.answers.to(round, "metrics", question, answer))
@@ -251,21 +251,21 @@ class SiteService:
     def _protected(self, letter: Letter) -> Tree:
         """A reply as it may leave, which is counted first."""
         if letter.method == MEASURE:
-            return self._own_metrics(letter)
+            return self._site_metrics(letter)
         self.budget.spend(self.job.run, self.noise)
         return protect(self.site.answer(letter), self.policy.clip, self.policy.noise)
 
-    def _own_metrics(self, letter: Letter) -> Tree:
+    def _site_metrics(self, letter: Letter) -> Tree:
         """This site's part of a secure sum of metrics."""
         self.policy.check_metrics(self.settings.run, letter.round)
         wanted = evaluation.choose_at_sites(self.settings.metrics, self.settings.problem)
         after = {"after": letter.after or ()}
-        told, _ = self.own.measure(self.site, self.fed, after, letter.body)
+        told, _ = self.held.measure(self.site, self.fed, after, letter.body)
         return part(blurred(told, self.policy), names_of(wanted))
 
     def _keep(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """The run is over: keep what is this site's own of the model."""
-        self.own.keep(self.job.run, self.site, self.fed, facts, body)
+        self.held.keep(self.job.run, self.site, self.fed, facts, body)
         return {}, b""
 
 

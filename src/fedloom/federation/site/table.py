@@ -21,7 +21,7 @@ from fedloom.experiments import building
 from fedloom.experiments.settings import Settings
 from fedloom.federation.letters import letter_from
 from fedloom.federation.policy import Policy
-from fedloom.federation.roster import Roster, check_numbers_of_rows, check_own
+from fedloom.federation.roster import Roster, check_listed, check_numbers_of_rows
 from fedloom.federation.site import protection
 from fedloom.federation.site.rows import RowsAtSite
 from fedloom.federation.site.summed_rows import SummedRows
@@ -120,7 +120,7 @@ class TableAtSite(RowsAtSite):
         bare = roster.bare()
         self.preparation = preparation = self._checked_whole(_preparation_in(body))
         counts = self._counts(preparation.label, preparation.classes)
-        check_own(roster, id, counts, preparation.classes, (len(preparation.features),))
+        check_listed(roster, id, counts, preparation.classes, (len(preparation.features),))
         source, test = self.table.source, None
         train = fitting.encoded_rows(source, self.table.train, preparation)
         if self.table.test.height:

@@ -19,6 +19,7 @@ from fedloom.models.graph import file as graph_file
 from fedloom.models.graph import in_training
 from fedloom.models.graph.interpreting import run
 from fedloom.models.graph.program import Program, Ref
+from fedloom.models.graph.reordering import poolings_first
 from fedloom.parameters import Rule, param, parametrised, unwritten
 from fedloom.pytrees import pytree, static
 from fedloom.rows import Drawn, Spec
@@ -216,7 +217,8 @@ def _wrong(parameter: str, message: str) -> ParameterError:
 def contents_of(program: Program, arrays: dict[str, np.ndarray]) -> Contents:
     """A program with its arrays, each trained or frozen."""
     trained = {name: arrays[name] for name in program.trained}
-    return Contents(trained, {n: a for n, a in arrays.items() if n not in trained}, program)
+    frozen = {n: a for n, a in arrays.items() if n not in trained}
+    return Contents(trained, frozen, poolings_first(program))
 
 
 def digest(contents: Contents) -> str:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import optax
 
 from fedloom.algorithms.personal import quantisation
-from fedloom.algorithms.personal.own_models import IdleHub, decay_param, passes
+from fedloom.algorithms.personal.personal_models import IdleHub, decay_param, passes
 from fedloom.algorithms.personal.quantisation import (
     Quantisation,
     QuantisedModel,
@@ -47,11 +47,11 @@ class QuantisedClient(NamedTuple):
 
 
 @algorithm
-class QuantizedTraining(Algorithm):
+class QuantisedTraining(Algorithm):
     """Proximal training of a quantised model at every client, on its own rows."""
 
     takes: ClassVar[str] = "personal"
-    own_models: ClassVar[bool] = True
+    personal_models: ClassVar[bool] = True
 
     lr: StepSize = param(step_size, "step size of the weights")
     quantise: Quantisation | None = quantise_param(Quantisation())

@@ -19,7 +19,7 @@ class IdleHub(NamedTuple):
     model: Array
 
 
-class OwnModel(NamedTuple):
+class PersonalModel(NamedTuple):
     """A client's own model at full precision, and the steps it has taken."""
 
     model: Array

@@ -20,7 +20,7 @@ from fedloom.parameters import param, pattern
 from fedloom.types import Array
 
 
-class OwnArrays(NamedTuple):
+class PersonalArrays(NamedTuple):
     """The client's own arrays, as one vector."""
 
     own: Array
@@ -36,7 +36,7 @@ class Parts(NamedTuple):
         """The shared arrays of a model, as one vector."""
         return jnp.concatenate([model[start:stop] for start, stop in self.shared])
 
-    def own_of(self, model: Array) -> Array:
+    def personal_of(self, model: Array) -> Array:
         """The own arrays of a model, as one vector."""
         return jnp.concatenate([model[start:stop] for start, stop in self.own])
 
@@ -52,7 +52,7 @@ class Parts(NamedTuple):
         return model
 
 
-def own_param(none: str) -> Any:
+def personal_param(none: str) -> Any:
     """The field for the names of own arrays; `none` says which these are where nothing is given."""
     return param(
         pattern(r"^2\.").or_none(none),

@@ -1,0 +1,47 @@
+"""States that are handed from one block of rounds to the next, which writes over them.
+
+Over a million clients their states are hundreds of megabytes, and a copy of them in every block
+took most of a run's time. So a block is given the state itself, and leaves the next one in its
+place. What is lost with it is the way back, from a divergence, from a want of memory or from Ctrl-C
+within a block: for that a copy is kept, some seconds old. Rounds are the same program however they
+are cut, so that from there a run comes to every later state again, to the last bit.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedloom.rounds.compiling import compiled
+from fedloom.rounds.program import State
+from fedloom.types import Tree
+
+KEPT_SECONDS = 5.0  # after which a copy is made anew
+
+
+class Kept(NamedTuple):
+    """A state to which a run can go back, and the bytes that were sent until then."""
+
+    state: State
+    bytes_down: int
+    bytes_up: int
+
+    def copy(self) -> "Kept":
+        """The same, to be given away."""
+        return self._replace(state=copied(self.state))
+
+
+def copied(state: State) -> State:
+    """The same state in memory of its own, no array of which is another's."""
+    hub, clients = compiled(_copied)((state.hub, state.clients))
+    return State(state.round, hub, clients)
+
+
+def is_gone(state: State) -> bool:
+    """Whether the state was given away."""
+    leaves: list[Any] = jax.tree.leaves((state.hub, state.clients))
+    return any(leaf.is_deleted() for leaf in leaves if isinstance(leaf, jax.Array))
+
+
+def _copied(tree: Tree) -> Tree:
+    return jax.tree.map(jnp.copy, tree)

@@ -1,0 +1,136 @@
+"""Where rows lie while they are trained on.
+
+On every device, where they take no more than a part of its memory. Divided over the devices, where
+their shares do. And else where they came from, in the host's memory or on its disk, from where
+each step is handed its batch. The numbers that come out are the same, to the last bit.
+"""
+
+import contextlib
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedloom import divided_rows
+from fedloom.divided_rows import source
+from fedloom.errors import DataError
+from fedloom.hub_view import LabelParty
+from fedloom.on_disk import OnDisk, room_for
+from fedloom.population import Federation
+from fedloom.pytrees import payload_bytes
+from fedloom.rounds.mapping import Plan
+from fedloom.rows import OnHost, Rows, Store
+from fedloom.simulator import hosts
+from fedloom.simulator import lanes as lanes_of
+
+_OF_A_DEVICE = 0.5  # of its free memory; models and gradients need the rest
+_OF_A_MACHINE = 0.25  # of its memory, over all devices that are its CPU
+
+
+def placed(federation: Federation, plan: Plan) -> Federation:
+    """The federation with its rows where there is room for them; it says if not on every device."""
+    if isinstance(federation.fed, LabelParty):
+        return federation  # columns of all people, which every product needs
+    held = [store for group in federation.groups for store in (group.train, group.test) if store]
+    limit = room(any(isinstance(store.rows.x, OnHost) for store in held))
+    if limit is None or _bytes(held) <= limit:
+        return _in_memory(federation)
+    mesh = plan.mesh
+    if mesh is not None and sum(divided_rows.share(s, mesh.size) for s in held) <= limit:
+        _tell(f"the rows are divided over the {mesh.size} devices: all do not fit on each")
+        with hosts.all_or_none():
+            return _each_store(federation, lambda store: divided_rows.divide(store, mesh))
+    if any(not isinstance(store.rows.x, OnHost) for store in held):
+        _tell("the rows stay in the host's memory: they do not fit into the device's")
+    else:
+        _tell("the rows stay on the disk: they do not fit into memory")
+    return _each_store(federation, Store.streamed)
+
+
+def room(on_disk: bool) -> int | None:
+    """The bytes that rows may take on one device; None: rows are in the CPU's memory anyhow."""
+    free = lanes_of.free_memory()
+    if free is not None:
+        return int(_OF_A_DEVICE * free)
+    if not (on_disk or hosts.several()):
+        return None
+    return int(hosts.least(_OF_A_MACHINE * _memory() / jax.local_device_count()))
+
+
+def alike(federation: Federation) -> dict[str, Any]:
+    """What processes compare of rows on the disk, of which none reads all: sizes and some rows."""
+    told: dict[str, Any] = {}
+    for i, group in enumerate(federation.groups if hosts.several() else ()):
+        for kind in ("train", "test"):
+            store = getattr(group, kind)
+            array = None if not isinstance(store, Store) else source(store.rows.x)
+            if isinstance(array, OnDisk):
+                some = np.linspace(0, len(array) - 1, 64).astype(np.int64)
+                told[f"{kind} rows on the disk, {i}"] = (str(array.shape), array.read(some))
+    return told
+
+
+@contextlib.contextmanager
+def faults_told() -> Iterator[None]:
+    """Raise what is wrong with rows on the disk as it is, without what JAX says around it."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        _, found, said = str(error).rpartition(f"{DataError.__name__}: ")
+        if not found:
+            raise
+        raise DataError(said.splitlines()[0]) from None
+
+
+def _each_store(federation: Federation, change: Callable[[Store], Store]) -> Federation:
+    """Change the rows of all groups."""
+    groups = [
+        dataclasses.replace(
+            group,
+            train=change(group.train),
+            test=None if group.test is None else change(group.test),
+        )
+        for group in federation.groups
+    ]
+    return dataclasses.replace(federation, groups=tuple(groups))
+
+
+def _in_memory(federation: Federation) -> Federation:
+    """The federation with rows that were on the disk read; those that groups share, once."""
+    read: dict[tuple[int, int], np.ndarray] = {}
+
+    def held(store: Store) -> Store:
+        array, count = source(store.rows.x), len(store.rows.y)  # which is padded
+        if not isinstance(array, OnDisk):
+            return store
+        if (id(array), count) not in read:
+            made = room_for((count, *array.shape[1:]), array.dtype)
+            array.read_into(made[: len(array)], 0)
+            read[id(array), count] = made
+        return dataclasses.replace(store, rows=Rows(read[id(array), count], store.rows.y))
+
+    with hosts.all_or_none():
+        return _each_store(federation, held)
+
+
+def _bytes(held: list[Store]) -> int:
+    """What all rows take on a device."""
+    arrays = {id(a): a for store in held for a in map(source, store.rows)}
+    return sum(a.nbytes for a in arrays.values()) + payload_bytes([s.domains for s in held])
+
+
+def _memory() -> float:
+    """The bytes of memory that this machine has; 0 where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return 0.0
+
+
+def _tell(words: str) -> None:
+    if hosts.leads():
+        print(words, file=sys.stderr)
