@@ -153,9 +153,13 @@ def main() -> None:
         "versions": {package: v for package, v in versions().items() if package != "fedloom"},
         "target": setup.compare.target,
     }
+    (RAW / f"{chosen.settings}-steps.json").write_text(text(about, tried), encoding="utf-8")
+
+
+def text(about: dict[str, Any], tried: list[dict[str, Any]]) -> str:
+    """A file of raw results, a value that was tried in a line."""
     lines = ",\n".join(f"    {json.dumps(line)}" for line in tried)
-    text = f'{json.dumps(about, indent=2)[:-2]},\n  "tried": [\n{lines}\n  ]\n}}\n'
-    (RAW / f"{chosen.settings}-steps.json").write_text(text, encoding="utf-8")
+    return f'{json.dumps(about, indent=2)[:-2]},\n  "tried": [\n{lines}\n  ]\n}}\n'
 
 
 if __name__ == "__main__":
