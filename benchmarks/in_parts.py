@@ -149,7 +149,7 @@ def _write_runs(name: str, setup: Settings, made: list[dict[str, Any]], chosen: 
         "date": max(part["date"] for part in made),
         "seconds_in_rounds": round(sum(part["seconds"] for part in made)),
         "machine": _where(made),
-        "versions": made[0]["versions"],
+        "versions": _versions(made),
         "metrics": list(asked_of(setup).metrics),
         "larger_is_better": any(part["larger_is_better"] for part in made),
     }
@@ -166,9 +166,18 @@ def _write_runs(name: str, setup: Settings, made: list[dict[str, Any]], chosen: 
 
 
 def _where(made: list[dict[str, Any]]) -> str:
-    """The machine, and that methods did not have it for themselves."""
-    shared = "processes that share it" if "one NVIDIA" in made[0]["machine"] else "one core each"
-    return f"{made[0]['machine']}, methods in {shared}"
+    """The machines, and that methods did not have them for themselves."""
+    machines = dict.fromkeys(part["machine"] for part in made)
+    shared = "shared by methods" if any("NVIDIA" in m for m in machines) else "a core for a method"
+    return f"{' and '.join(machines)}, {shared}"
+
+
+def _versions(made: list[dict[str, Any]]) -> dict[str, str]:
+    """Of packages; where parts were made with several, all of them."""
+    return {
+        package: " and ".join(dict.fromkeys(part["versions"][package] for part in made))
+        for package in made[0]["versions"]
+    }
 
 
 def _write_search(name: str, setup: Settings, made: list[dict[str, Any]], chosen: Any) -> Path:
@@ -185,7 +194,7 @@ def _write_search(name: str, setup: Settings, made: list[dict[str, Any]], chosen
         "command": f"python -m benchmarks.in_parts {name} --kind search --rounds {chosen.rounds}",
         "date": max(part["date"] for part in made),
         "machine": _where(made),
-        "versions": made[0]["versions"],
+        "versions": _versions(made),
     }
     path = RAW / f"{name}-sweep.json"
     write_json(path, facts, shared=True)
@@ -199,7 +208,7 @@ def _write_steps(name: str, setup: Settings, made: list[dict[str, Any]], chosen:
         f"{chosen.factor:g} --seeds {chosen.seeds}",
         "date": max(part["date"] for part in made),
         "machine": _where(made),
-        "versions": made[0]["versions"],
+        "versions": _versions(made),
         "target": made[0]["target"],
     }
     path = RAW / f"{name}-steps.json"

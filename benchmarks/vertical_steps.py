@@ -14,6 +14,8 @@ import argparse
 import dataclasses
 import json
 import math
+import os
+import platform
 import statistics
 from datetime import date
 from pathlib import Path
@@ -150,6 +152,7 @@ def main() -> None:
         "command": f"python -m benchmarks.vertical_steps {chosen.settings} --factor "
         f"{chosen.factor:g} --seeds {chosen.seeds}",
         "date": date.today().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
         "versions": {package: v for package, v in versions().items() if package != "fedloom"},
         "target": setup.compare.target,
     }

@@ -102,7 +102,7 @@ def test_a_slope_is_that_of_a_line_through_logarithms(tmp_path, monkeypatch):
 
     about = {"varied": "n", "measured": "rounds", "by_theory": {"a": "2"}, "log": True}
     about |= {"command": "python -m benchmarks.slopes known", "date": "2026-11-18"}
-    about |= {"versions": {"jax": "0.10.1"}}
+    about |= {"machine": "2 cores", "versions": {"jax": "0.10.1"}}
     known = points("a", {1: 3.0, 10: 300.0, 100: 30000.0}) + points("b", {1: 5.0, 10: None})
     (tmp_path / "known.json").write_text(json.dumps(about | {"points": known}))
     monkeypatch.setattr(slope_tables, "RAW", tmp_path)
@@ -122,6 +122,7 @@ def test_of_values_that_were_tried_the_fastest_that_all_seeds_reach_is_best(tmp_
     for line in tried:
         line["down"] = 10.0
     about = {"target": 1e-4, "command": "a command", "date": "2026-11-18", "tried": tried}
+    about |= {"machine": "2 cores"}
     (tmp_path / "x-steps.json").write_text(json.dumps(about | {"versions": {"jax": "0.10.1"}}))
     monkeypatch.setattr(step_tables, "RAW", tmp_path)
     assert "| GD | 3 | 0.15 | 25 | 35 | 25 |" in step_tables.table("x")

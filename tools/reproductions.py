@@ -48,8 +48,8 @@ def table(name: str) -> str:
     rows = reproduction_table.rows(raw, one, target)
     text = paper_tables.formatted(rows, reproduction_table.cells(rows), "markdown")
     said = reproduction_table.caption(raw, one, target)
-    made = f"`{raw.about['command']}`, {raw.about['date']}, about {papers.took(one)}"
-    made += f", JAX {raw.about['versions']['jax']}"
+    made = f"`{raw.about['command']}`, {raw.about['date']}, {raw.about['seconds_in_rounds']} s "
+    made += f"in rounds, {raw.about['machine']}, JAX {raw.about['versions']['jax']}"
     picture = f"![{one.shows}](images/{name}.png)"
     return f"{text}\n*{said} {made}; [raw results](raw/{name}.jsonl).*\n\n{picture}\n"
 

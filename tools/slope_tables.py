@@ -37,7 +37,7 @@ def means(points: Series) -> dict[float, float]:
 def slope(points: Series) -> float | None:
     """Of the straight line through the logarithms of the means."""
     known = means(points)
-    if len(known) < _AT_LEAST:
+    if len(known) < _AT_LEAST or min(*known, *known.values()) <= 0:
         return None
     return float(np.polyfit(np.log(list(known)), np.log(list(known.values())), 1)[0])
 
@@ -65,7 +65,8 @@ def table(name: str) -> str:
     over = f", mean over {seeds} seeds" if seeds > 1 else ""
     said = [f"Varied: {found['varied']}. Measured: {found['measured']}{over}."]
     said += ["A slope is that of a line through logarithms."] if ordered else []
-    said += [f"`{found['command']}`, {found['date']}, JAX {found['versions']['jax']};"]
+    made = f"{found['machine']}, JAX {found['versions']['jax']}"
+    said += [f"`{found['command']}`, {found['date']}, {made};"]
     caption = " ".join([*said, f"[raw results](raw/{name}.json)."])
     body = "\n".join(lines)
     return f"{body}\n\n*{caption}*\n\n![{found['measured']}](images/{name}.png)\n"

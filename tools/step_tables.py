@@ -43,7 +43,8 @@ def table(name: str) -> str:
     seeds = max(len(line["iterations"]) for line in found["tried"])
     caption = f"Iterations to a relative gap of {found['target']:g}"
     caption += f", median over {seeds} seeds" if seeds > 1 else ""
-    caption += f". `{found['command']}`, {found['date']}, JAX {found['versions']['jax']}; "
+    caption += f". `{found['command']}`, {found['date']}, {found['machine']}, "
+    caption += f"JAX {found['versions']['jax']}; "
     caption += f"[all values that were tried](raw/{name}-steps.json)."
     return "\n".join(lines) + f"\n\n*{caption}*\n"
 
