@@ -99,7 +99,9 @@ def _search(setup: Settings, part: str, chosen: Any) -> dict[str, Any]:
     method = {part: setup.algorithms[part]}
     over = concerning(setup.over, part, method[part], setup.problem)
     options = {
-        k: v for k, v in setup.options().items() if k not in ("seed", "rounds", "checkpoint_seconds")
+        k: v
+        for k, v in setup.options().items()
+        if k not in ("seed", "rounds", "checkpoint_seconds")
     }
     how = {name: getattr(setup.sweep, name) for name in ("validation", "search_seed", "halving")}
     found = sweep(

@@ -210,7 +210,7 @@ STUDIES = personal_studies.STUDIES | vertical_head.STUDIES | {
     ),
     "vertical-shares": Study(
         "what the first column names", "iterations to a relative gap of 1e-4",
-        {"RandK: 1 / share of numbers": "1", "parties: 5 / those that answer": "1/2"}, _shares,
+        {"RandK: 1 / share of numbers": "1", "parties: 5 / those that answer": "1/2 to 1"}, _shares,
     ),
     "minimax-accuracies": Study(
         "1 / relative distance to the solution", "fewest rounds over the settings tried",

@@ -6,6 +6,7 @@ seven methods get a small panel each, with the others in grey behind. Bands reac
 to the largest of the seeds. What is known to rounding only ends a curve.
 """
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,16 +29,20 @@ FAMILIES = (  # which methods appear in one picture, so that none shares its col
     "fedsgda_plus fedsgda_m fednest",
     "drfa fedavg afl q_fedavg drfa_prox drfa_ga",
     "decoupled_prox fedmid feddualavg fast_fedda feddr fedadmm",
-    "egvfl gd agd admm",
+    "egvfl gd agd admm randk_25% 2_of_5 coordinates_25% topk_25%",
     "quped fedavg local qupel pfedme per-fedavg mutual_learning",
 )
 _GAP = 0.06  # between two names, in heights of a panel
 _EARLY = 0.2  # part of the evaluations for which a linear axis need not have room
 _FLOOR = 1e-5  # of a distance: the last digit that raw results have
 _ROUNDING = 1e-15  # of a relative gap: smaller ones are none
+_NEAR_ROUNDING = 1e-12
 _MANY = 7  # methods up to which one panel holds them all
 _ACROSS = 4  # small panels in a row
 _GREY = "#C8C8C8"
+_ASTRAY = 10  # quartile distances below the middle half: what is lower would flatten the others
+_LETTERS = 11.5  # of a title, in an inch
+_HIGHEST = 100.0  # of a logarithmic axis: what grows beyond has diverged
 
 
 def draw(raw: Raw, how: CompareSettings, panels: Sequence[str] = ()) -> Picture:
@@ -63,8 +68,14 @@ def draw(raw: Raw, how: CompareSettings, panels: Sequence[str] = ()) -> Picture:
         else:
             _panel(panel, raw, shown, how.against, log=False, distance=False)
     aim = "; dashes: the target" if how.target is not None else ""
-    figure.suptitle(f"{how.title}{_bands(raw)}{aim}", fontsize=10)
+    _title(figure, f"{how.title}{_bands(raw)}{aim}")
     return Picture(figure)
+
+
+def _title(figure: Figure, text: str) -> None:
+    """In lines that the figure has room for."""
+    width = int(figure.get_figwidth() * _LETTERS)
+    figure.suptitle("\n".join(textwrap.wrap(text, width)), fontsize=10)
 
 
 def _multiples(raw: Raw, how: CompareSettings) -> Picture:
@@ -87,9 +98,10 @@ def _multiples(raw: Raw, how: CompareSettings) -> Picture:
         panel.spines[["top", "right"]].set_visible(False)
         panel.grid(alpha=0.3)
         if how.log or metric in labels.LOGARITHMIC:
-            panel.set_yscale("log")
+            _logarithmic(panel)
         else:
-            _close_up(panel, _optima(raw))
+            _close_up(panel, _optima(raw), peaks=raw.larger_is_better)
+            _say_if_below(panel, y.mean(0))
     for panel in grid.flat[max(0, len(names) - _ACROSS) : len(names)]:
         panel.tick_params(labelbottom=True)  # nothing stands below
     for panel in grid.flat[len(names) :]:
@@ -97,7 +109,7 @@ def _multiples(raw: Raw, how: CompareSettings) -> Picture:
     figure.supxlabel(labels.AXES[how.against], fontsize=9)
     figure.supylabel(labels.label(metric), fontsize=9)
     line = "; dots: optimum of the method's own problem" if bool(_optima(raw)) else ""
-    figure.suptitle(f"{how.title}{_bands(raw)}{line}", fontsize=10)
+    _title(figure, f"{how.title}{_bands(raw)}{line}")
     return Picture(figure)
 
 
@@ -117,7 +129,7 @@ def style(name: str, drawn: Sequence[str]) -> dict[str, str]:
     own = _base(name)
     family = max(FAMILIES, key=lambda known: sum(base in known.split() for base in bases)).split()
     order = [*family, *(base for base in dict.fromkeys(bases) if base not in family)]
-    if own not in family:
+    if not any(base in family for base in bases):
         order = list(dict.fromkeys(bases))
     variants = [other for other, base in zip(drawn, bases, strict=True) if base == own]
     return {
@@ -147,10 +159,11 @@ def _panel(panel: Any, raw: Raw, metric: str, against: str, *, log: bool, distan
     panel.set_xlabel(labels.AXES[against])
     far = ", distance to the optimum" if distance else ""
     panel.set_ylabel(f"{labels.label(metric)}{far}")
+    main = metric == raw.metrics[0]
     if log:
-        panel.set_yscale("log")
+        _logarithmic(panel)
     else:
-        _close_up(panel, _optima(raw) if metric == raw.metrics[0] else [])
+        _close_up(panel, _optima(raw) if main else [], peaks=main and raw.larger_is_better)
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(alpha=0.3)
     _label(panel, ends)
@@ -160,14 +173,34 @@ def _optima(raw: Raw) -> list[float]:
     return [runs[0].optimum for runs in raw.runs.values() if runs[0].optimum is not None]
 
 
-def _close_up(panel: Any, optima: Sequence[float]) -> None:
-    """Show where the curves go, not where they come from: what they are after the first part."""
-    shown = [y[int(_EARLY * len(y)) :] for y in (np.array(c.get_ydata()) for c in panel.curves)]
+def _logarithmic(panel: Any) -> None:
+    """A logarithmic axis on which a curve that diverged does not flatten the others."""
+    panel.set_yscale("log")
+    if panel.get_ylim()[1] > _HIGHEST:
+        panel.set_ylim(top=_HIGHEST)
+
+
+def _close_up(panel: Any, optima: Sequence[float], *, peaks: bool) -> None:
+    """Show where the curves go, not where they come from: what they are after the first part.
+
+    With `peaks` the highest values have room whenever they came.
+    """
+    curves = [np.array(curve.get_ydata()) for curve in panel.curves]
+    shown = [y[int(_EARLY * len(y)) :] for y in curves]
     known = np.concatenate([y for y in shown if len(y)])
     known = known[np.isfinite(known)]
-    low, high = min(known.min(), *optima, 1e9), max(known.max(), *optima, -1e9)
+    first, third = np.quantile(known, [0.25, 0.75])
+    low = min(max(known.min(), first - _ASTRAY * (third - first)), *optima, 1e9)
+    high = max(known.max(), *optima, *(np.nanmax(y) for y in curves if peaks), -1e9)
     room = 0.08 * (high - low)
     panel.set_ylim(low - room, high + room)
+
+
+def _say_if_below(panel: Any, y: np.ndarray) -> None:
+    """Where a curve ends below its panel, say at which value."""
+    if y[-1] < panel.get_ylim()[0]:
+        said = f"ends below, at {y[-1]:.2f}"
+        panel.text(0.5, 0.5, said, transform=panel.transAxes, ha="center", fontsize=8)
 
 
 def _label(panel: Any, ends: Sequence[tuple[float, str, str]]) -> None:
@@ -205,5 +238,6 @@ def _series(
         x = x[: y.shape[1]]
     elif metric in labels.LOGARITHMIC and (y.max(0) < _ROUNDING).any():
         end = int(np.argmax(y.max(0) < _ROUNDING))
-        x, y = x[: end + 1], np.maximum(y[:, : end + 1], _ROUNDING)
+        end += y.max(0)[max(end - 1, 0)] < _NEAR_ROUNDING  # in single precision it ends before
+        x, y = x[:end], np.maximum(y[:, :end], _ROUNDING)
     return x, y

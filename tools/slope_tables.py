@@ -2,15 +2,17 @@
 
 import json
 import statistics
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from fedloom.pictures import labels
 from fedloom.pictures.picture import Picture
-from tools.reproduction_pictures import COLOURS
+from tools.reproduction_pictures import style
 
 RAW = Path(__file__).parents[1] / "docs" / "reproductions" / "raw"
 _AT_LEAST = 3  # points that make a slope
@@ -84,23 +86,27 @@ def draw(name: str) -> Picture:
         panel, known = panels[i if apart else 0], means(points)
         fitted = slope(points)
         text = title if fitted is None or not ordered else f"{title}: slope {fitted:+.2f}"
-        colour = COLOURS[i % len(COLOURS)]
+        line = style(title, list(lines))
         if len(points) == 1:  # what the others are held against
-            panel.axhline(*known.values(), color=colour, ls="--", lw=1.2, label=text)
+            panel.axhline(*known.values(), color=line["color"], ls=(0, (5, 4)), lw=1.2, label=text)
             continue
-        panel.plot(list(known), list(known.values()), "o-", color=colour, label=text, lw=1.4, ms=4)
+        panel.plot(list(known), list(known.values()), marker="o", label=text, lw=1.4, ms=4, **line)
         each = [(x, v) for x, values in points.items() for v in values if v is not None]
-        panel.plot(*zip(*each, strict=True), ".", color=colour, ms=3, alpha=0.5)
+        panel.plot(*zip(*each, strict=True), ".", color=line["color"], ms=3, alpha=0.5)
         panel.set_xlabel(title if apart else found["varied"])
         if apart:
             panel.set_title(text, fontsize=9)
     for panel in panels:
-        panel.set_xscale("linear" if found["varied"] == "iteration" else "log")
+        if found["varied"] != "iteration":
+            panel.set_xscale("log")
+            ticks = sorted({x for line in panel.get_lines() for x in line.get_xdata() if x > 1e-9})
+            panel.set_xticks(ticks, [labels.number(x) for x in ticks])
+            panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_yscale("log" if found["log"] else "linear")
         panel.grid(alpha=0.3, which="both")
         panel.spines[["top", "right"]].set_visible(False)
     if not apart:
         panels[0].legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
     words = found["measured"][:1].upper() + found["measured"][1:]
-    panels[0].set_ylabel(words if len(words) < 40 else words.replace(", ", ",\n"), fontsize=9)
+    panels[0].set_ylabel("\n".join(textwrap.wrap(words, 36)), fontsize=9)
     return Picture(figure)
