@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from benchmarks import in_parts
 from fedloom.errors import DataError, SettingsError
-from fedloom.experiments import papers, raw_results, reproduction_table, settings
+from fedloom.experiments import comparing, papers, raw_results, reproduction_table, settings
 from fedloom.experiments.raw_results import Raw, Run
 from tools import personal_tables, reproductions, slope_tables, step_tables
 
@@ -264,6 +265,38 @@ def test_the_optimum_of_a_method_is_that_of_its_own_problem(tmp_path, monkeypatc
         expected = np.mean((one > other) + 0.5 * (one == other))
         assert found[name] == pytest.approx(expected, abs=1e-6)
     assert raw_results.optima(setup, "objective") == {}
+
+
+def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch):
+    path = tmp_path / "small.toml"
+    path.write_text(
+        'data = { name = "breast_cancer" }\n'
+        'partition = { scheme = "iid", clients = 2, test_fraction = 0.2 }\n'
+        'problem = { kind = "auc" }\nrun = { rounds = 2, metrics = ["auc"] }\n'
+        'compare = { seeds = 2, metric = "auc" }\n'
+        "[sweep.over]\nlr = [0.1, 0.01]\ndual_lr = [0.1]\nbeta = [1.0, 2.0]\n"
+        '[[algorithm]]\nkey = "ffmdr"\nbeta = 1.0\nsolver = { kind = "sgda", lr = 0.1 }\n'
+        '[[algorithm]]\nkey = "codasca"\nlr = 0.1\ndual_lr = 0.1\n'
+    )
+    monkeypatch.setattr(papers, "available", lambda: {"small": path})
+    monkeypatch.setattr(in_parts, "RAW", tmp_path)
+    monkeypatch.setattr(raw_results, "optima", lambda setup, metric: {"ffmdr": 0.5, "codasca": 0.6})
+    chosen = SimpleNamespace(out=tmp_path, rounds=2)
+    for kind in ("runs", "search"):
+        for number in range(3 if kind == "runs" else 2):
+            made = json.dumps(in_parts.make(kind, "small", number, chosen))
+            in_parts.place(tmp_path, kind, "small", number).write_text(made)
+    joined, setup = raw_results.read(in_parts.join("runs", "small", chosen)), settings.read(path)
+    whole = comparing.compare(
+        setup.algorithms, setup.problem, setup.clients(), seeds=range(2), metric="auc", rounds=2,
+        metrics=("auc",),
+    )  # fmt: skip
+    expected = raw_results.collect("small", setup, whole.results)
+    assert joined.runs == expected.runs
+    assert joined.about["settings"] == expected.about["settings"]
+    trials = json.loads(in_parts.join("search", "small", chosen).read_text())["trials"]
+    assert [(t["method"], t.get("beta"), t.get("lr")) for t in trials if t["method"] == "ffmdr"]
+    assert sorted(t["method"] for t in trials) == ["codasca"] * 2 + ["ffmdr"] * 2
 
 
 def test_what_is_said_of_networks_on_a_gpu():
