@@ -4,11 +4,7 @@ from benchmarks.timing import contest
 from benchmarks.workloads import Workload, arrays
 
 
-def prepare(w: Workload, devices: int):
-    import jax
-
-    if devices > 1:
-        jax.config.update("jax_num_cpu_devices", devices)
+def prepare(w: Workload, cores: int | None):
     import fedloom as fl
 
     x, y = arrays(w)
@@ -25,7 +21,7 @@ def prepare(w: Workload, devices: int):
         done = 0 if result is None else int(result.state.round)
         result = fl.simulate(
             method, problem, clients, rounds=done + rounds, batch_size=w.batch,
-            eval_every=10**9, metrics=(), resume=result,
+            eval_every=10**9, metrics=(), resume=result, devices=cores,
         )  # fmt: skip
 
     result = None
