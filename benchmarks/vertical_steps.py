@@ -1,30 +1,37 @@
 """Tune the step of each method of a vertical settings file: iterations to the file's target.
 
-    python -m benchmarks.vertical_steps vertical-compression [--seeds 3] [--only NAME]
+    python -m benchmarks.vertical_steps vertical-compression [--factor 1.12] [--seeds 3]
 
-Steps (for ADMM: rho) are powers of one factor, so that all methods have the same grid. From the
-file's value, or theory's, the search goes up and down as long as the median over the seeds gets
-better, and two values further. A value counts only if every seed reaches the target.
+Steps (for ADMM: rho) are the file's value, or theory's, times powers of one factor, the same for
+all methods. The search goes up and down as long as the median over the seeds gets better, and two
+values further. A value counts only if every seed reaches the target. All values that were tried go
+to docs/reproductions/raw/NAME-steps.json, from which `python -m tools.reproductions` makes a table.
 
 A full vector is a number a row to or from a party, averaged over parties; the opening is left out.
 """
 
 import argparse
 import dataclasses
+import json
 import math
+import os
+import platform
 import statistics
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import fedloom as fl
 from fedloom.errors import DivergedError
 from fedloom.experiments import settings
+from fedloom.experiments.folder import versions
 from fedloom.experiments.papers import available
 from fedloom.experiments.settings import Settings
 from fedloom.protocol import Algorithm
 
 HOPELESS = 1e3  # a relative gap from which nobody comes back
 PATIENCE = 2
+RAW = Path(__file__).parents[1] / "docs" / "reproductions" / "raw"
 
 
 class _EnoughError(Exception):
@@ -97,50 +104,65 @@ class Tuner:
         return float(state.clients[0].scale.step.ravel()[0])
 
 
-def tune(tuner: Tuner, name: str, method: Algorithm, factor: float, rounds: int) -> None:
-    """Search on the grid, and print each value as it is done."""
+def tune(
+    tuner: Tuner, name: str, method: Algorithm, factor: float, rounds: int
+) -> list[dict[str, Any]]:
+    """Search on the grid, print each value as it is done, and tell of all of them."""
     field = "rho" if hasattr(method, "rho") else "step"
-    value = getattr(method, field) or tuner.theory(method)
-    start = round(math.log(value, factor))
-    best, found = start, Runs([], tuner.seeds)
+    start = getattr(method, field) or tuner.theory(method)
+    found, tried = Runs([], tuner.seeds), []
     for way in (1, -1):
-        power, waited = start if way == 1 else start - 1, 0
+        power, waited = (0, 0) if way == 1 else (-1, 0)
         while waited < PATIENCE:
-            limit = min(rounds, 2 * found.iterations)
-            value = float(f"{factor**power:.4g}")
-            runs = tuner.run(dataclasses.replace(method, **{field: value}), int(limit))
-            print(f"    {name}, {field} {value}: {_text(runs, int(limit))}", flush=True)
+            limit = int(min(rounds, 2 * found.iterations))
+            value = float(f"{start * factor**power:.4g}")
+            runs = tuner.run(dataclasses.replace(method, **{field: value}), limit)
+            tried.append({"method": name, field: value, "limit": limit, **_told(runs)})
+            print(json.dumps(tried[-1]), flush=True)
             better = runs.iterations < found.iterations
-            best, found = (power, runs) if better else (best, found)
+            found = runs if better else found
             waited = 0 if better else waited + 1
             power += way
-    print(f"| {name} | {factor**best:.4g} | {_text(found, rounds)} |", flush=True)
+    return tried
 
 
-def _text(runs: Runs, rounds: int) -> str:
+def _told(runs: Runs) -> dict[str, Any]:
+    """The iterations of each seed that got there, and what was sent until then."""
+    each = [int(row["round"]) for row in runs.reached]
     if math.isinf(runs.iterations):
-        return f"not all in {rounds}"
-    each = ", ".join(str(int(row["round"])) for row in runs.reached)
-    down, up = runs.median("down"), runs.median("up")
-    return f"{runs.iterations:.0f} ({each}) | {down + up:.0f} ({down:.0f} down, {up:.0f} up)"
+        return {"iterations": each, "all": False}
+    sent = {way: round(runs.median(way), 1) for way in ("down", "up")}
+    return {"iterations": each, "all": True, **sent}
 
 
 def main() -> None:
     """Read the settings and tune one method after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("settings", help="the name of a reproduction, or a settings file")
+    parser.add_argument("settings", help="the name of a reproduction", choices=available())
     parser.add_argument("--factor", type=float, default=1.25)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=6000)
-    parser.add_argument("--only", action="append", help="names of methods; without it, all")
     chosen: Any = parser.parse_args()
-    path = available().get(chosen.settings, Path(chosen.settings))
-    setup = settings.read(path, {})
-    tuner = Tuner(setup, chosen.seeds)
-    print("| method | step | iterations | full vectors |\n| --- | --- | --- | --- |")
+    setup = settings.read(available()[chosen.settings])
+    tuner, tried = Tuner(setup, chosen.seeds), []
     for name, method in setup.algorithms.items():
-        if not chosen.only or name in chosen.only:
-            tune(tuner, name, method, chosen.factor, chosen.rounds)
+        tried += tune(tuner, name, method, chosen.factor, chosen.rounds)
+    about = {
+        "settings": chosen.settings,
+        "command": f"python -m benchmarks.vertical_steps {chosen.settings} --factor "
+        f"{chosen.factor:g} --seeds {chosen.seeds}",
+        "date": date.today().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+        "versions": {package: v for package, v in versions().items() if package != "fedloom"},
+        "target": setup.compare.target,
+    }
+    (RAW / f"{chosen.settings}-steps.json").write_text(text(about, tried), encoding="utf-8")
+
+
+def text(about: dict[str, Any], tried: list[dict[str, Any]]) -> str:
+    """A file of raw results, a value that was tried in a line."""
+    lines = ",\n".join(f"    {json.dumps(line)}" for line in tried)
+    return f'{json.dumps(about, indent=2)[:-2]},\n  "tried": [\n{lines}\n  ]\n}}\n'
 
 
 if __name__ == "__main__":

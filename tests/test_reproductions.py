@@ -2,18 +2,21 @@
 
 import dataclasses
 import json
+import math
 import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from benchmarks import in_parts
 from fedloom.errors import DataError, SettingsError
-from fedloom.experiments import papers, raw_results, reproduction_table, settings
+from fedloom.experiments import comparing, papers, raw_results, reproduction_table, settings
 from fedloom.experiments.raw_results import Raw, Run
-from tools import personal_tables, reproductions
+from tools import personal_tables, reproductions, slope_tables, step_tables
 
 NAMES = sorted(papers.available())
+SEARCHES = sorted(reproductions.RAW.glob("minimax-*-sweep.json"))
 KEPT = sorted(path.stem for path in reproductions.RAW.glob("*.jsonl"))
 PAGES = {path.name: path.read_text() for path in reproductions.PAGES.glob("*.md")}
 
@@ -67,18 +70,65 @@ def test_what_the_list_says_is_so(setups):
         papers.check_names("minimax-a9a", papers.facts("minimax-a9a"), ["fmdr"])
 
 
-def test_steps_on_phishing_are_those_that_held_out_rows_chose(setups):
-    found = json.loads((reproductions.RAW / "minimax-phishing-sweep.json").read_text())
-    methods = setups["minimax-phishing"].algorithms
-    for name, method in methods.items():
-        tried = [trial for trial in found["trials"] if trial["method"] == name]
-        best = max((t for t in tried if t["rounds"] == 200), key=lambda t: t["auc"])
-        for field in found["over"]:
-            if best.get(field) is not None:
-                value = method
-                for part in field.split("."):
-                    value = getattr(value, part)
-                assert value == best[field], (name, field)
+def test_steps_of_minimax_methods_are_those_that_held_out_rows_chose(setups):
+    """Of as many settings for each method; ijcnn1 with either split has those of one search."""
+    searched = {path.stem.removesuffix("-sweep"): path for path in SEARCHES}
+    searched["minimax-ijcnn1"] = searched["minimax-ijcnn1-fifth"]
+    for reproduction, path in searched.items():
+        found, methods = json.loads(path.read_text()), setups[reproduction].algorithms
+        for name, method in methods.items():
+            tried = [trial for trial in found["trials"] if trial["method"] == name]
+            assert len(tried) == 16
+            last = max(trial["rounds"] for trial in tried)
+            best = max((t for t in tried if t["rounds"] == last), key=lambda t: t["auc"])
+            for field in found["over"]:
+                if best.get(field) is not None:
+                    value = method
+                    for part in field.removeprefix(f"{name}.").split("."):
+                        value = getattr(value, part)
+                    assert value == best[field], (reproduction, name, field)
+
+
+def test_every_search_for_steps_chose_what_the_settings_have(setups):
+    for path in reproductions.RAW.glob("*-steps.json"):
+        name = path.stem.removesuffix("-steps")
+        for method, line in step_tables.best(name).items():
+            chosen = setups[name].algorithms[method]
+            field = "rho" if "rho" in line else "step"
+            assert getattr(chosen, field) == pytest.approx(line[field], rel=1e-3), (name, method)
+
+
+def test_a_slope_is_that_of_a_line_through_logarithms(tmp_path, monkeypatch):
+    def points(series, values):
+        return [{"series": series, "x": x, "seed": 0, "value": v} for x, v in values.items()]
+
+    about = {"varied": "n", "measured": "rounds", "by_theory": {"a": "2"}, "log": True}
+    about |= {"command": "python -m benchmarks.slopes known", "date": "2026-11-18"}
+    about |= {"machine": "2 cores", "versions": {"jax": "0.10.1"}}
+    known = points("a", {1: 3.0, 10: 300.0, 100: 30000.0}) + points("b", {1: 5.0, 10: None})
+    (tmp_path / "known.json").write_text(json.dumps(about | {"points": known}))
+    monkeypatch.setattr(slope_tables, "RAW", tmp_path)
+    text = slope_tables.table("known")
+    assert "| a | 1: 3, 10: 300, 100: 3e+04 | +2.00 | 2 |" in text.replace("3.00e+04", "3e+04")
+    assert "| b | 1: 5, 10: not reached |  |  |" in text
+    assert "No raw results yet" in slope_tables.table("another")
+
+
+def test_of_values_that_were_tried_the_fastest_that_all_seeds_reach_is_best(tmp_path, monkeypatch):
+    tried = [
+        {"method": "GD", "step": 0.1, "limit": 90, "iterations": [30, 40], "all": True, "up": 40.0},
+        {"method": "GD", "step": 0.2, "limit": 90, "iterations": [10], "all": False},
+        {"method": "GD", "step": 0.15, "limit": 9, "iterations": [20, 30], "all": True, "up": 25.0},
+        {"method": "EGVFL", "step": 0.1, "limit": 90, "iterations": [], "all": False},
+    ]
+    for line in tried:
+        line["down"] = 10.0
+    about = {"target": 1e-4, "command": "a command", "date": "2026-11-18", "tried": tried}
+    about |= {"machine": "2 cores"}
+    (tmp_path / "x-steps.json").write_text(json.dumps(about | {"versions": {"jax": "0.10.1"}}))
+    monkeypatch.setattr(step_tables, "RAW", tmp_path)
+    assert "| GD | 3 | 0.15 | 25 | 35 | 25 |" in step_tables.table("x")
+    assert "| EGVFL | 1 | none | not in 90 |  |  |" in step_tables.table("x")
 
 
 def rows_of(name, setups):
@@ -97,9 +147,11 @@ def test_what_the_readme_says_of_the_papers(setups):
     assert [row["round 300"] for row in of["composite-local-steps"].values()] == sorted(
         (row["round 300"] for row in of["composite-local-steps"].values()), reverse=True
     )
-    best = {m: row["best over rounds"] for m, row in of["minimax-phishing"].items()}
-    assert sum(best[m] > best["ffmdr"] + 0.001 for m in best) == 5
-    assert all(abs(row["off"]) < 0.001 for row in of["minimax-attendance"].values())
+    for data in ("", "-a9a"):
+        assert all(abs(row["off"]) < 0.001 for row in of[f"minimax-attendance{data}"].values())
+    for data in ("-ijcnn1", "-covtype"):
+        stay = {m: row["rounds to stay"] for m, row in of[f"minimax-attendance{data}"].items()}
+        assert stay["100 %"] < stay["50 %"] < 200 and stay["25 %"] == "not reached"
     sex = of["robust-adult-sex"]
     assert sex["drfa"]["first there"] < sex["afl"]["first there"] / 4
     assert sex["afl"]["Accuracy, worst client"] > sex["drfa"]["Accuracy, worst client"]
@@ -108,17 +160,46 @@ def test_what_the_readme_says_of_the_papers(setups):
     assert race["drfa"] < race["fedavg"] < race["q_fedavg"] < int(race["afl"].split()[0])
     digits = {m: row["Accuracy"] for m, row in of["personal-digits"].items()}
     assert digits["QuPeD"] < digits["local"] and digits["FedAvg"] < digits["QuPeD"] - 0.05
-    for data in ("mushrooms", "a9a"):
-        needed = {m: row["rounds to stay"] for m, row in of[f"vertical-{data}"].items()}
-        assert needed["AGD"] < needed["EGVFL, beta-trick"] < needed["GD"]
-        assert needed["ADMM, beta-trick"] < needed["EGVFL, beta-trick"]
-    for data in ("mushrooms-sum", "a9a-sum"):
-        needed = {m: row["rounds to stay"] for m, row in of[f"vertical-{data}"].items()}
-        assert needed["EGVFL, beta-trick"] == needed["ADMM, beta-trick"] == "not reached"
-        assert needed["AGD"] < needed["GD"] < needed["ADMM"]
-        assert needed["EGVFL"] == "not reached" or needed["EGVFL"] > needed["ADMM"]
-    tuned = {m: row["rounds to stay"] for m, row in of["vertical-tuned"].items()}
-    assert tuned["ADMM"] < tuned["AGD"] < tuned["EGVFL, beta-trick"] < tuned["GD"]
+    words = of["robust-shakespeare"]
+    levels = {m: row["Accuracy, worst client"] for m, row in words.items()}
+    assert levels["afl"] < levels["drfa"] - 0.05 and levels["drfa"] < levels["q_fedavg"]
+    for network, above in (("mnist", 1), ("femnist", 1), ("ag-news", -1)):
+        reached = {m: row["Accuracy"] for m, row in of[f"personal-{network}"].items()}
+        for bits in ("", ", 2 bits", ", 1 bit"):
+            assert above * (reached[f"QuPeD{bits}"] - reached[f"local{bits}"]) > 0
+    for data in ("mushrooms", "a9a", "w8a", "mnist"):
+        needed = iterations(of[f"vertical-{data}"])
+        assert max(needed["AGD"], needed["ADMM, beta-trick"]) < needed["EGVFL, beta-trick"]
+        faster = needed["EGVFL, beta-trick"] < min(needed["GD"], needed["ADMM"])
+        assert faster == (data != "w8a")
+        needed = iterations(of[f"vertical-{data}-sum"])
+        assert needed["EGVFL, beta-trick"] == needed["ADMM, beta-trick"] == math.inf
+        assert needed["AGD"] < needed["GD"] <= needed["ADMM"] <= needed["EGVFL"]
+    for name, of_gd in (("tuned", 1), ("a9a-tuned", 1), ("w8a-tuned", 0), ("tuned-sum", -1)):
+        tuned = iterations(of[f"vertical-{name}"])
+        own = tuned["EGVFL, beta-trick" if name == "tuned" else "EGVFL"]
+        assert tuned["ADMM"] < tuned["AGD"] < own
+        assert np.sign(tuned["GD"] - own) == of_gd
+
+
+def iterations(rows):
+    """Rounds from which on each method stays at the target; infinite where it does not."""
+    said = {m: row["rounds to stay"] for m, row in rows.items()}
+    return {m: math.inf if value == "not reached" else value for m, value in said.items()}
+
+
+def test_the_places_of_ffmdr_in_table_2_are_those_of_the_raw_results(setups):
+    page, titles = PAGES["minimax.md"], {
+        "phishing": "phishing", "ijcnn1": "ijcnn1, LIBSVM's test file",
+        "ijcnn1-fifth": "ijcnn1, a random fifth", "a9a": "a9a", "covtype": "covtype, a subset",
+        "w8a": "w8a, 200 rounds",
+    }  # fmt: skip
+    for data, title in titles.items():
+        best = {m: r["best over rounds"] for m, r in rows_of(f"minimax-{data}", setups).items()}
+        paper = papers.facts(f"minimax-{data}").printed
+        places = [1 + sum(best[m] > best["ffmdr"] for m in of) for of in (best, paper)]
+        first = max(best, key=best.get)
+        assert f"| {title} | {places[0]} | {places[1]} | {first} {best[first]:.4f} |" in page
 
 
 def test_a_table_of_known_numbers(tmp_path):
@@ -184,6 +265,38 @@ def test_the_optimum_of_a_method_is_that_of_its_own_problem(tmp_path, monkeypatc
         expected = np.mean((one > other) + 0.5 * (one == other))
         assert found[name] == pytest.approx(expected, abs=1e-6)
     assert raw_results.optima(setup, "objective") == {}
+
+
+def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch):
+    path = tmp_path / "small.toml"
+    path.write_text(
+        'data = { name = "breast_cancer" }\n'
+        'partition = { scheme = "iid", clients = 2, test_fraction = 0.2 }\n'
+        'problem = { kind = "auc" }\nrun = { rounds = 2, metrics = ["auc"] }\n'
+        'compare = { seeds = 2, metric = "auc" }\n'
+        "[sweep.over]\nlr = [0.1, 0.01]\ndual_lr = [0.1]\nbeta = [1.0, 2.0]\n"
+        '[[algorithm]]\nkey = "ffmdr"\nbeta = 1.0\nsolver = { kind = "sgda", lr = 0.1 }\n'
+        '[[algorithm]]\nkey = "codasca"\nlr = 0.1\ndual_lr = 0.1\n'
+    )
+    monkeypatch.setattr(papers, "available", lambda: {"small": path})
+    monkeypatch.setattr(in_parts, "RAW", tmp_path)
+    monkeypatch.setattr(raw_results, "optima", lambda setup, metric: {"ffmdr": 0.5, "codasca": 0.6})
+    chosen = SimpleNamespace(out=tmp_path, rounds=2)
+    for kind in ("runs", "search"):
+        for number in range(3 if kind == "runs" else 2):
+            made = json.dumps(in_parts.make(kind, "small", number, chosen))
+            in_parts.place(tmp_path, kind, "small", number).write_text(made)
+    joined, setup = raw_results.read(in_parts.join("runs", "small", chosen)), settings.read(path)
+    whole = comparing.compare(
+        setup.algorithms, setup.problem, setup.clients(), seeds=range(2), metric="auc", rounds=2,
+        metrics=("auc",),
+    )  # fmt: skip
+    expected = raw_results.collect("small", setup, whole.results)
+    assert joined.runs == expected.runs
+    assert joined.about["settings"] == expected.about["settings"]
+    trials = json.loads(in_parts.join("search", "small", chosen).read_text())["trials"]
+    assert [(t["method"], t.get("beta"), t.get("lr")) for t in trials if t["method"] == "ffmdr"]
+    assert sorted(t["method"] for t in trials) == ["codasca"] * 2 + ["ffmdr"] * 2
 
 
 def test_what_is_said_of_networks_on_a_gpu():

@@ -1,9 +1,12 @@
 """Pictures of reproductions: a method has one style everywhere, and its name stands at its curve.
 
 Where the optimum of a method's own problem is known, a panel beside the metric has the distance to
-it, on a logarithmic axis. Bands reach from the smallest to the largest of the seeds.
+it, on a logarithmic axis; other metrics and costs have panels where the paper shows them. More than
+seven methods get a small panel each, with the others in grey behind. Bands reach from the smallest
+to the largest of the seeds. What is known to rounding only ends a curve.
 """
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,29 +29,98 @@ FAMILIES = (  # which methods appear in one picture, so that none shares its col
     "fedsgda_plus fedsgda_m fednest",
     "drfa fedavg afl q_fedavg drfa_prox drfa_ga",
     "decoupled_prox fedmid feddualavg fast_fedda feddr fedadmm",
-    "egvfl gd agd admm",
+    "egvfl gd agd admm randk_25% 2_of_5 coordinates_25% topk_25%",
     "quped fedavg local qupel pfedme per-fedavg mutual_learning",
 )
 _GAP = 0.06  # between two names, in heights of a panel
 _EARLY = 0.2  # part of the evaluations for which a linear axis need not have room
 _FLOOR = 1e-5  # of a distance: the last digit that raw results have
+_ROUNDING = 1e-15  # of a relative gap: smaller ones are none
+_NEAR_ROUNDING = 1e-12
+_MANY = 7  # methods up to which one panel holds them all
+_ACROSS = 4  # small panels in a row
+_GREY = "#C8C8C8"
+_ASTRAY = 10  # quartile distances below the middle half: what is lower would flatten the others
+_LETTERS = 11.5  # of a title, in an inch
+_HIGHEST = 100.0  # of a logarithmic axis: what grows beyond has diverged
 
 
-def draw(raw: Raw, how: CompareSettings) -> Picture:
-    """The main metric against its cost, and its distance to the optimum if that is known."""
-    metric, optimum = raw.metrics[0], any(runs[0].optimum for runs in raw.runs.values())
-    figure = Figure(figsize=(11.5 if optimum else 6.8, 4.0), layout="constrained")
-    panels = figure.subplots(1, 2 if optimum else 1, squeeze=False)[0]
+def draw(raw: Raw, how: CompareSettings, panels: Sequence[str] = ()) -> Picture:
+    """The main metric against its cost, its distance to a known optimum, and further panels.
+
+    A further panel is a metric of the table against the same cost, or the main one against a cost.
+    """
+    if len(raw.runs) > _MANY:
+        return _multiples(raw, how)
+    metric, optimum = raw.metrics[0], bool(_optima(raw))
+    count = 1 + optimum + len(panels)
+    figure = Figure(figsize=(6.8 if count == 1 else 5.2 * count, 4.0), layout="constrained")
+    first, *others = figure.subplots(1, count, squeeze=False)[0]
     log = how.log or metric in labels.LOGARITHMIC
-    _panel(panels[0], raw, metric, how.against, log=log, distance=False)
-    panels[0].set_ylabel(labels.label(metric))
+    _panel(first, raw, metric, how.against, log=log, distance=False)
+    if how.target is not None:
+        first.axhline(how.target, color="#555555", linewidth=0.9, linestyle=(0, (5, 4)), zorder=0)
     if optimum:
-        _panel(panels[1], raw, metric, how.against, log=True, distance=True)
-        panels[1].set_ylabel(f"{labels.label(metric)}, distance to the optimum")
-    seeds = max(len(runs) for runs in raw.runs.values())
-    band = f" (bands: smallest to largest of {seeds} seeds)" if seeds > 1 else ""
-    figure.suptitle(f"{how.title}{band}", fontsize=10)
+        _panel(others.pop(0), raw, metric, how.against, log=True, distance=True)
+    for panel, shown in zip(others, panels, strict=True):
+        if shown in labels.AXES:
+            _panel(panel, raw, metric, shown, log=log, distance=False)
+        else:
+            _panel(panel, raw, shown, how.against, log=False, distance=False)
+    aim = "; dashes: the target" if how.target is not None else ""
+    _title(figure, f"{how.title}{_bands(raw)}{aim}")
     return Picture(figure)
+
+
+def _title(figure: Figure, text: str) -> None:
+    """In lines that the figure has room for."""
+    width = int(figure.get_figwidth() * _LETTERS)
+    figure.suptitle("\n".join(textwrap.wrap(text, width)), fontsize=10)
+
+
+def _multiples(raw: Raw, how: CompareSettings) -> Picture:
+    """A small panel for each method, with the others behind it and its own optimum as a line."""
+    metric, names = raw.metrics[0], list(raw.runs)
+    series = {name: _series(runs, metric, how.against, False) for name, runs in raw.runs.items()}
+    down = -(-len(names) // _ACROSS)
+    figure = Figure(figsize=(11.5, 2.1 * down + 0.4), layout="constrained")
+    grid = figure.subplots(down, _ACROSS, sharex=True, sharey=True, squeeze=False)
+    for panel, name in zip(grid.flat, names, strict=False):
+        panel.curves = []
+        for other, (x, y) in series.items():
+            line = style(name, names) if other == name else {"color": _GREY}
+            wide, above = (1.8, 3) if other == name else (0.8, 1)
+            panel.curves += panel.plot(x, y.mean(0), linewidth=wide, zorder=above, **line)
+        x, y = series[name]
+        panel.fill_between(x, y.min(0), y.max(0), color=style(name, names)["color"], alpha=0.2)
+        _optimum(panel, raw.runs[name])
+        panel.set_title(name, fontsize=9, color=style(name, names)["color"])
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.grid(alpha=0.3)
+        if how.log or metric in labels.LOGARITHMIC:
+            _logarithmic(panel)
+        else:
+            _close_up(panel, _optima(raw), peaks=raw.larger_is_better)
+            _say_if_below(panel, y.mean(0))
+    for panel in grid.flat[max(0, len(names) - _ACROSS) : len(names)]:
+        panel.tick_params(labelbottom=True)  # nothing stands below
+    for panel in grid.flat[len(names) :]:
+        panel.set_axis_off()
+    figure.supxlabel(labels.AXES[how.against], fontsize=9)
+    figure.supylabel(labels.label(metric), fontsize=9)
+    line = "; dots: optimum of the method's own problem" if bool(_optima(raw)) else ""
+    _title(figure, f"{how.title}{_bands(raw)}{line}")
+    return Picture(figure)
+
+
+def _bands(raw: Raw) -> str:
+    seeds = max(len(runs) for runs in raw.runs.values())
+    return f" (bands: smallest to largest of {seeds} seeds)" if seeds > 1 else ""
+
+
+def _optimum(panel: Any, runs: Sequence[Run]) -> None:
+    if runs[0].optimum:
+        panel.axhline(runs[0].optimum, color="#555555", linewidth=1.0, linestyle=(0, (1, 2)))
 
 
 def style(name: str, drawn: Sequence[str]) -> dict[str, str]:
@@ -57,7 +129,7 @@ def style(name: str, drawn: Sequence[str]) -> dict[str, str]:
     own = _base(name)
     family = max(FAMILIES, key=lambda known: sum(base in known.split() for base in bases)).split()
     order = [*family, *(base for base in dict.fromkeys(bases) if base not in family)]
-    if own not in family:
+    if not any(base in family for base in bases):
         order = list(dict.fromkeys(bases))
     variants = [other for other, base in zip(drawn, bases, strict=True) if base == own]
     return {
@@ -81,27 +153,54 @@ def _panel(panel: Any, raw: Raw, metric: str, against: str, *, log: bool, distan
         panel.curves += panel.plot(x, y.mean(0), linewidth=1.7, **line)
         if len(y) > 1:
             panel.fill_between(x, y.min(0), y.max(0), color=line["color"], alpha=0.13, lw=0)
-        if runs[0].optimum and not distance:
-            panel.axhline(runs[0].optimum, color="#888888", linewidth=0.8, linestyle=(0, (1, 3)))
+        if metric == raw.metrics[0] and not distance:
+            _optimum(panel, runs)
         ends.append((float(y.mean(0)[-1]), name, line["color"]))
     panel.set_xlabel(labels.AXES[against])
+    far = ", distance to the optimum" if distance else ""
+    panel.set_ylabel(f"{labels.label(metric)}{far}")
+    main = metric == raw.metrics[0]
     if log:
-        panel.set_yscale("log")
+        _logarithmic(panel)
     else:
-        _close_up(panel, raw)
+        _close_up(panel, _optima(raw) if main else [], peaks=main and raw.larger_is_better)
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(alpha=0.3)
     _label(panel, ends)
 
 
-def _close_up(panel: Any, raw: Raw) -> None:
-    """Show where the curves go, not where they come from: what they are after the first part."""
-    shown = [y[int(_EARLY * len(y)) :] for y in (np.array(c.get_ydata()) for c in panel.curves)]
+def _optima(raw: Raw) -> list[float]:
+    return [runs[0].optimum for runs in raw.runs.values() if runs[0].optimum is not None]
+
+
+def _logarithmic(panel: Any) -> None:
+    """A logarithmic axis on which a curve that diverged does not flatten the others."""
+    panel.set_yscale("log")
+    if panel.get_ylim()[1] > _HIGHEST:
+        panel.set_ylim(top=_HIGHEST)
+
+
+def _close_up(panel: Any, optima: Sequence[float], *, peaks: bool) -> None:
+    """Show where the curves go, not where they come from: what they are after the first part.
+
+    With `peaks` the highest values have room whenever they came.
+    """
+    curves = [np.array(curve.get_ydata()) for curve in panel.curves]
+    shown = [y[int(_EARLY * len(y)) :] for y in curves]
     known = np.concatenate([y for y in shown if len(y)])
-    optima = [runs[0].optimum for runs in raw.runs.values() if runs[0].optimum is not None]
-    low, high = min(known.min(), *optima, 1e9), max(known.max(), *optima, -1e9)
+    known = known[np.isfinite(known)]
+    first, third = np.quantile(known, [0.25, 0.75])
+    low = min(max(known.min(), first - _ASTRAY * (third - first)), *optima, 1e9)
+    high = max(known.max(), *optima, *(np.nanmax(y) for y in curves if peaks), -1e9)
     room = 0.08 * (high - low)
     panel.set_ylim(low - room, high + room)
+
+
+def _say_if_below(panel: Any, y: np.ndarray) -> None:
+    """Where a curve ends below its panel, say at which value."""
+    if y[-1] < panel.get_ylim()[0]:
+        said = f"ends below, at {y[-1]:.2f}"
+        panel.text(0.5, 0.5, said, transform=panel.transAxes, ha="center", fontsize=8)
 
 
 def _label(panel: Any, ends: Sequence[tuple[float, str, str]]) -> None:
@@ -137,4 +236,8 @@ def _series(
         optimum = runs[0].optimum
         y = y[:, :0] if optimum is None else np.maximum(np.abs(y - optimum), _FLOOR)
         x = x[: y.shape[1]]
+    elif metric in labels.LOGARITHMIC and (y.max(0) < _ROUNDING).any():
+        end = int(np.argmax(y.max(0) < _ROUNDING))
+        end += y.max(0)[max(end - 1, 0)] < _NEAR_ROUNDING  # in single precision it ends before
+        x, y = x[:end], np.maximum(y[:, :end], _ROUNDING)
     return x, y

@@ -2,34 +2,39 @@
 
 A page has a table and its picture between `<!-- table NAME -->` and `<!-- end -->`, made anew from
 docs/reproductions/raw/NAME.jsonl, which `fedloom reproduce NAME --raw FILE` writes; where that file
-is not there, the place says what would make it and what that costs. Between `<!-- h200 TASK -->`
-and `<!-- end -->` it has a table of `benchmarks.personal_gpu`. Pictures go to images/NAME.png, and
-images/made-from.json says from which raw results each was drawn.
+is not there, the place says what would make it and what that costs. Between `<!-- h200 TASK -->`,
+`<!-- slopes NAME -->` or `<!-- steps NAME -->` and `<!-- end -->` it has a table of
+`benchmarks.personal_gpu`, `benchmarks.slopes` or `benchmarks.vertical_steps`. Pictures go to
+images/NAME.png, and images/made-from.json says from which raw results each was drawn.
 """
 
 import json
 import re
 from pathlib import Path
 
+from benchmarks.slope_studies import STUDIES
 from fedloom import checksums
 from fedloom.experiments import paper_tables, papers, raw_results, reproduction_table, settings
 from fedloom.files import write_text
-from tools import personal_tables
+from fedloom.pictures.picture import Picture
+from tools import personal_tables, slope_tables, step_tables
 from tools.reproduction_pictures import draw
 
 PAGES = Path(__file__).parents[1] / "docs" / "reproductions"
 RAW = PAGES / "raw"
 PICTURES = PAGES / "images" / "made-from.json"
-_PLACE = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-_ON_A_GPU = re.compile(r"(<!-- h200 (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_PLACE = re.compile(r"(<!-- (table|h200|slopes|steps) (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def tables_of(page: str) -> str:
     """A page with all its tables made anew."""
-    page = _PLACE.sub(lambda found: f"{found[1]}{table(found[2])}{found[4]}", page)
-    return _ON_A_GPU.sub(
-        lambda found: f"{found[1]}{personal_tables.table(found[2])}{found[4]}", page
-    )
+    made = {
+        "table": table,
+        "h200": personal_tables.table,
+        "slopes": slope_tables.table,
+        "steps": step_tables.table,
+    }
+    return _PLACE.sub(lambda found: f"{found[1]}{made[found[2]](found[3])}{found[5]}", page)
 
 
 def table(name: str) -> str:
@@ -43,16 +48,26 @@ def table(name: str) -> str:
     rows = reproduction_table.rows(raw, one, target)
     text = paper_tables.formatted(rows, reproduction_table.cells(rows), "markdown")
     said = reproduction_table.caption(raw, one, target)
-    made = f"`{raw.about['command']}`, {raw.about['date']}, about {papers.took(one)}"
-    made += f", JAX {raw.about['versions']['jax']}"
+    made = f"`{raw.about['command']}`, {raw.about['date']}, {raw.about['seconds_in_rounds']} s "
+    made += f"in rounds, {raw.about['machine']}, JAX {raw.about['versions']['jax']}"
     picture = f"![{one.shows}](images/{name}.png)"
     return f"{text}\n*{said} {made}; [raw results](raw/{name}.jsonl).*\n\n{picture}\n"
 
 
 def sources() -> dict[str, str]:
     """The digest of the raw results from which each picture is to be drawn."""
-    files = sorted(RAW.glob("*.jsonl"))
+    studies = [RAW / f"{name}.json" for name in STUDIES]
+    files = sorted([*RAW.glob("*.jsonl"), *(path for path in studies if path.exists())])
     return {f"{path.stem}.png": checksums.digest(path.read_bytes()) for path in files}
+
+
+def picture(name: str) -> Picture:
+    """The picture of a reproduction, or of a study of slopes."""
+    if name in STUDIES:
+        return slope_tables.draw(name)
+    setup = settings.read(papers.available()[name])
+    raw = raw_results.read(RAW / f"{name}.jsonl")
+    return draw(raw, setup.compare, papers.facts(name).panels)
 
 
 def main() -> None:
@@ -63,13 +78,10 @@ def main() -> None:
             write_text(page, made, shared=True)
             print(f"{page.name}: tables made anew")
     known = json.loads(PICTURES.read_text(encoding="utf-8")) if PICTURES.exists() else {}
-    for picture, digest in sources().items():
-        if known.get(picture) != digest:
-            name = Path(picture).stem
-            setup = settings.read(papers.available()[name])
-            raw = raw_results.read(RAW / f"{name}.jsonl")
-            draw(raw, setup.compare).save(PAGES / "images" / picture)
-            print(f"{picture}: drawn")
+    for file, digest in sources().items():
+        if known.get(file) != digest:
+            picture(Path(file).stem).save(PAGES / "images" / file)
+            print(f"{file}: drawn")
     write_text(PICTURES, json.dumps(sources(), indent=2) + "\n", shared=True)
 
 

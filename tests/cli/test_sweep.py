@@ -207,6 +207,15 @@ def test_random_search_is_seeded_and_stays_within_its_ranges():
     assert sum(s["lr"] < 10**-1.5 for s in drawn) in range(15, 36)  # even on a logarithmic scale
 
 
+def test_what_is_said_of_a_method_by_its_name_takes_the_place_of_what_is_said_of_all():
+    problem, over = fl.problems.Logistic(), {"lr": [0.1], "local_steps": [5], "b.lr": [1.0, 2.0]}
+    method = fl.algorithms.FedAvg(lr=0.5)
+    assert searching.concerning(over, "a", method, problem) == {"lr": [0.1], "local_steps": [5]}
+    own = searching.concerning(over, "b", method, problem)
+    assert own == {"local_steps": [5], "b.lr": [1.0, 2.0]}
+    assert searching.apply({"b.lr": 2.0}, "b", method, problem)[0].lr == 2.0
+
+
 def test_a_key_may_lead_into_a_part_of_the_method_or_of_the_problem():
     ffmdr = fl.algorithms.FFMDR(beta=1.0, solver=fl.algorithms.SGDA(lr=0.1, epochs=2))
     problem = fl.problems.AUC(regulariser=fl.problems.L1(0.5))

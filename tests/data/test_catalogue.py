@@ -185,6 +185,11 @@ def test_binary_labels_and_test_rows_by_name(folders):
     assert found.test.x.shape == (1, 123)
     np.testing.assert_array_equal(found.y, [0, 1])
     np.testing.assert_array_equal(found.labels, [-1, 1])
+    alone = load("a9a", test_file=False)
+    assert alone.test is None and alone.x.shape == (2, 123)
+    (libsvm / "mushrooms").write_bytes(ROWS)
+    with pytest.raises(ParameterError, match="mushrooms: there is no option 'test_file'"):
+        load("mushrooms", test_file=False)
 
 
 def test_covtype_is_class_two_against_the_rest(folders):

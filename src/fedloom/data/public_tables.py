@@ -18,8 +18,11 @@ _UCI_LICENCE = "CC BY 4.0 (UCI)"
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 
 
-def _read_libsvm(train: Path, test: Path | None = None, *, n_features: int) -> Dataset:
-    return read_libsvm(train, test=test, n_features=n_features)
+def _read_libsvm(
+    train: Path, test: Path | None = None, *, n_features: int, test_file: bool = True
+) -> Dataset:
+    """A set of LIBSVM's page; without its `test_file` it is the training rows alone."""
+    return read_libsvm(train, test=test if test_file else None, n_features=n_features)
 
 
 def _read_covtype(path: Path, *, scale: bool = False) -> Dataset:
@@ -59,7 +62,9 @@ def _libsvm(
         for published, checksum in files.items()
     )
     reader = functools.partial(_read_libsvm, n_features=n_features)
-    return DatasetEntry(name, description, licence, f"{_LIBSVM}.html", (Copy(parts, reader, name),))
+    options = ("test_file",) if len(parts) > 1 else ()
+    copy = Copy(parts, reader, name, options)
+    return DatasetEntry(name, description, licence, f"{_LIBSVM}.html", (copy,))
 
 
 TABLES = (

@@ -19,7 +19,7 @@ from fedloom.parameters import Rule, at_least_zero, flag, param, parametrised
 _text = Rule(lambda v: isinstance(v, str) and bool(v.strip()), "a text", "Table 1")
 _names = Rule(
     lambda v: isinstance(v, list | tuple) and all(isinstance(name, str) for name in v),
-    "a list of names of methods",
+    "a list of names",
     (),
 )
 _numbers = Rule(
@@ -53,6 +53,9 @@ class Facts:
         _names, "methods whose parameters were chosen with test figures", default=()
     )
     rounds: tuple[int, ...] = param(_rounds, "rounds whose values the table has too", default=())
+    panels: tuple[str, ...] = param(
+        _names, "further metrics, or costs, that the picture has panels for", default=()
+    )
 
 
 def available() -> dict[str, Path]:

@@ -88,21 +88,23 @@ def collect(
         "larger_is_better": any(run.larger_is_better(metrics[0]) for run in runs),
     }
     found = {
-        method: [_run(method, run, best.get(method), metrics) for run in group]
+        method: [run_of(method, run, best.get(method), metrics) for run in group]
         for method, group in results.items()
     }
     return Raw(about, found)
 
 
-def _run(method: str, run: Result, optimum: float | None, metrics: Sequence[str]) -> Run:
+def run_of(method: str, run: Result, optimum: float | None, metrics: Sequence[str]) -> Run:
+    """What is kept of a run."""
     columns: dict[str, list[float | None]] = {
         **{cost: [int(row[cost]) for row in run.rows] for cost in COSTS},
-        **{metric: [_digits(row.get(metric)) for row in run.rows] for metric in metrics},
+        **{metric: [digits(row.get(metric)) for row in run.rows] for metric in metrics},
     }
-    return Run(method, run.about["seed"], run.status, _digits(optimum), columns)
+    return Run(method, run.about["seed"], run.status, digits(optimum), columns)
 
 
-def _digits(value: float | None) -> float | None:
+def digits(value: float | None) -> float | None:
+    """A number as raw results have it."""
     return None if value is None else float(f"{value:.5g}")
 
 

@@ -48,12 +48,13 @@ def concerning(
     """The part of a sweep that a method has fields for.
 
     A key is a field of the method ("lr"), of a method by its name ("scaffold.lr"), or of the
-    problem ("problem.l2"). It may lead into a part with fields of its own ("solver.lr").
+    problem ("problem.l2"). It may lead into a part with fields of its own ("solver.lr"). What is
+    said of a method by its name stands in the place of what is said of all.
     """
     return {
         key: values
         for key, values in over.items()
-        if _owner(key, name, algorithm, problem) is not None
+        if f"{name}.{key}" not in over and _owner(key, name, algorithm, problem) is not None
     }
 
 
