@@ -1,10 +1,13 @@
 """Layers as functions of arrays, written for many small networks trained side by side.
 
 Convolutions go through matrix products (im2col): with weights that differ from client to client,
-XLA's own convolutions inside a loop are several times slower, on CPU and on GPU.
+XLA's own convolutions inside a loop are several times slower, on CPU and on GPU. On a GPU they are
+kernels of their own (`gpu_convolutions.py`), which compute the same without writing the patches.
 """
 
+import functools
 import math
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -62,8 +65,31 @@ def conv_init(
     return dense_init(key, places * inputs, outputs, dtype, initialisation, places)
 
 
+@functools.cache
+def _kernels() -> ModuleType | None:
+    """The kernels for a GPU, where there is one with tensor cores for single precision."""
+    try:
+        capable = float(jax.local_devices(backend="cuda")[0].compute_capability) >= 8
+        from fedloom.models import gpu_convolutions
+    except (ImportError, RuntimeError):  # of a later JAX, or of one without a GPU
+        return None
+    return gpu_convolutions if capable else None
+
+
+def _kernels_for(weights: Array, x: Held) -> ModuleType | None:
+    """The kernels, if these arrays are for a GPU and of numbers that they take."""
+    chosen = jax.config.jax_default_device
+    platform = jax.default_backend() if chosen is None else getattr(chosen, "platform", chosen)
+    numbers = weights.dtype in (jnp.float32, jnp.bfloat16) and x.dtype == weights.dtype
+    return _kernels() if platform in ("gpu", "cuda") and numbers else None
+
+
 def conv(weights: Array, x: Held, size: int, padding: int, stride: int = 1) -> Array:
     """Convolution without bias of images (rows, height, width, channels)."""
+    kernels = _kernels_for(weights, x)
+    if kernels is not None:
+        geometry = kernels.Geometry(*x.shape, weights.shape[1], size, padding, stride, 1)
+        return kernels.conv(geometry, weights, x)
     x = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     rows, height, width, channels = x.shape
     down, right = height - size + 1, width - size + 1
@@ -131,5 +157,9 @@ def conv_pool(arrays: dict[str, Array], x: Held, size: int, padding: int) -> Arr
     Bias and relu come after the pooling, where there is a quarter of the numbers; both are
     monotone, so the result is the same.
     """
+    kernels = _kernels_for(arrays["weights"], x)
+    if kernels is not None:
+        geometry = kernels.Geometry(*x.shape, arrays["bias"].size, size, padding, 1, 2)
+        return kernels.conv_pool(geometry, arrays["weights"], arrays["bias"], x)
     pooled = max_pool(conv(arrays["weights"], x, size, padding))
     return jax.nn.relu(pooled + arrays["bias"])
