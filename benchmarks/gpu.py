@@ -21,7 +21,7 @@ from benchmarks.workloads import ACCELERATED, WORKLOADS, Workload
 
 # Multiplications and additions of one row, forward and backward (three times the forward pass).
 FLOPS_PER_ROW = 3 * 2 * (28 * 28 * 9 * 16 + 14 * 14 * 144 * 32 + 1568 * 128 + 128 * 10)
-LIMIT = 120  # seconds that one process may take
+LIMIT = 90  # seconds that one process may take
 # name: (module, extra arguments, client-rounds that are measured)
 CONTESTANTS = {
     "fedloom": ("fedloom_simulate", (), 4000),

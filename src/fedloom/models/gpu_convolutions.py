@@ -22,10 +22,24 @@ from jax.experimental.pallas import triton
 
 from fedloom.types import Array
 
-_PLACES = 64  # of the result, or pixels, that a program computes
-_ADDENDS = 32  # that a product takes at a time
-_SHARE = 1024  # places that a program adds up for the gradient by the kernel
 _NOWHERE = 4  # what is kept of a window that relu has set to zero
+_FAR = -(2**20)  # where there are no pixels
+_MOST = 64  # outputs, or channels, that a program takes
+_FEW = 8  # channels, up to which a product takes several places of the kernel at once
+
+
+class Tile(NamedTuple):
+    """What a program of a kernel computes; found by trying on an H200."""
+
+    places: int  # of the result, or pixels
+    addends: int  # of a product
+    warps: int
+    stages: int  # of loads that are under way
+
+
+_FORWARD = Tile(64, 32, 4, 2)
+_BY_WEIGHTS = Tile(512, 32, 4, 1)
+_BY_IMAGES = Tile(64, 32, 4, 1)
 
 
 class Geometry(NamedTuple):
@@ -61,77 +75,122 @@ class Geometry(NamedTuple):
         """Of the kernel, for one output."""
         return self.size * self.size * self.inputs
 
-    def pixels(self, place: Array, entry: Array, corner: int) -> tuple[Array, Array]:
+    def pixels(self, place: Array, entry: "Entry", corner: int) -> tuple[Array, Array]:
         """Addresses in the images and whether there is a pixel, for a corner of the window."""
         row, i, j = _split(place, self.high, self.wide)
-        down, right, channel = _split(entry, self.size, self.inputs)
-        y = (i * self.window + corner // 2) * self.stride + down - self.padding
-        x = (j * self.window + corner % 2) * self.stride + right - self.padding
+        y = (i * self.window + corner // 2) * self.stride - self.padding
+        x = (j * self.window + corner % 2) * self.stride - self.padding
+        start = ((row * self.height + y) * self.width + x) * self.inputs
+        offset = (entry.down * self.width + entry.right) * self.inputs + entry.channel
+        y, x = jnp.where(place < self.places, y, _FAR) + entry.down, x + entry.right
         found = (y >= 0) & (y < self.height) & (x >= 0) & (x < self.width)
-        found &= (place < self.places) & (entry < self.entries)
-        return ((row * self.height + y) * self.width + x) * self.inputs + channel, found
+        return start + offset, found & entry.found
 
-    def results(self, pixel: Array, entry: Array) -> tuple[Array, Array, Array]:
+    def results(self, pixel: Array, entry: "Entry") -> tuple[Array, Array, Array]:
         """Addresses in the pooled result, whether it is there, and the corner of its window.
 
-        Of the results to which a pixel contributes by an entry (down, right, output).
+        Of the results to which a pixel contributes by an entry, whose channel is an output.
         """
         row, y, x = _split(pixel, self.height, self.width)
-        down, right, output = _split(entry, self.size, self.outputs)
-        y, x = y + self.padding - down, x + self.padding - right
-        found = (y >= 0) & (x >= 0) & (y % self.stride == 0) & (x % self.stride == 0)
-        y, x = y // self.stride, x // self.stride
-        corner = y % self.window * 2 + x % self.window
-        y, x = y // self.window, x // self.window
+        y = jnp.where(pixel < self.rows * self.height * self.width, y, _FAR)
+        y, x = y + self.padding - entry.down, x + self.padding - entry.right
+        found = (y >= 0) & (x >= 0)
+        (y, between), (x, beside) = _parted(y, self.stride), _parted(x, self.stride)
+        found &= (between == 0) & (beside == 0)
+        (y, lower), (x, later) = _parted(y, self.window), _parted(x, self.window)
+        corner = 2 * lower + later
         found &= (y < self.high) & (x < self.wide)
-        found &= (pixel < self.rows * self.height * self.width)
-        found &= entry < self.size * self.size * self.outputs
-        return ((row * self.high + y) * self.wide + x) * self.outputs + output, found, corner
+        start = ((row * self.high + y) * self.wide + x) * self.outputs
+        return start + entry.channel, found & entry.found, corner
+
+
+class Entry(NamedTuple):
+    """Entries of the kernel for one output, or one input: places and channels."""
+
+    down: Array
+    right: Array
+    channel: Array
+    found: Array
+
+    @staticmethod
+    def blocks(g: Geometry, channels: int, most: int) -> tuple[int, int]:
+        """How many a block has, and how many blocks there are.
+
+        A block is of one place where there are enough channels, so that what is side by side in
+        memory is read together; few channels are taken at several places at once.
+        """
+        if channels <= _FEW:
+            count = g.size * g.size * channels
+            size = _power(count, most=most)
+            return size, pl.cdiv(count, size)
+        size = _power(channels, most=most)
+        return size, g.size * g.size * pl.cdiv(channels, size)
+
+    @staticmethod
+    def block(g: Geometry, channels: int, most: int, k: Any, axis: int) -> "Entry":
+        """The k-th block, along an axis of two."""
+        size, _ = Entry.blocks(g, channels, most)
+        if channels <= _FEW:
+            entry = jnp.expand_dims(_block(k, size), 1 - axis)
+            return Entry(*_split(entry, g.size, channels), entry < g.size * g.size * channels)
+        down, right, part = _split(jnp.asarray(k), g.size, pl.cdiv(channels, size))
+        channel = jnp.expand_dims(_block(part, size), 1 - axis)
+        return Entry(down, right, channel, channel < channels)
+
+
+def _parted(number: Array, by: int) -> tuple[Array, Array]:
+    """Quotient and rest; Python's, for negative numbers, take several instructions more."""
+    if by == 1:
+        return number, jnp.zeros_like(number)
+    whole = jax.lax.div(number, jnp.full_like(number, by))
+    return whole, number - by * whole
 
 
 def _split(number: Array, middle: int, last: int) -> tuple[Array, Array, Array]:
-    return number // (middle * last), number // last % middle, number % last
+    number, third = _parted(number, last)
+    return *_parted(number, middle), third
 
 
 def _block(program: Any, size: int) -> Array:
     return program * size + jnp.arange(size, dtype=jnp.int32)
 
 
-def _power(number: int, least: int = 16, most: int = 64) -> int:
+def _power(number: int, most: int = _MOST) -> int:
     """The next power of two, since those are the sizes of blocks."""
-    return min(most, max(least, pl.next_power_of_2(number)))
+    return min(most, max(16, pl.next_power_of_2(number)))
 
 
-def _addends(number: int) -> int:
-    return _power(number, most=_ADDENDS)
-
-
-def _product(a: Array, b: Array) -> Array:
-    return jnp.dot(a, b, preferred_element_type=jnp.float32)
+def _product(a: Array, b: Array, over: int = 1) -> Array:
+    """The sum over an axis of a and the first of b."""
+    dimensions = (((over,), (0,)), ((), ()))
+    return jax.lax.dot_general(a, b, dimensions, preferred_element_type=jnp.float32)
 
 
 def _load(ref: Any, address: Array, found: Array) -> Array:
+    found = jnp.broadcast_to(found, address.shape)
     return triton.load(ref.at[address], mask=found, other=0)
 
 
-def _forward(x: Any, weights: Any, *rest: Any, g: Geometry) -> None:
+def _forward(x: Any, weights: Any, *rest: Any, g: Geometry, tile: Tile) -> None:
     """Results of some places for some outputs; pooled ones with the corner they came from."""
-    place = _block(pl.program_id(0), _PLACES)[:, None]
+    place = _block(pl.program_id(0), tile.places)[:, None]
     columns = _power(g.outputs)
     output = _block(pl.program_id(1), columns)[None, :]
-    step = _addends(g.entries)
 
     def add(k: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-        entry = _block(k, step)
-        found = (entry < g.entries)[:, None] & (output < g.outputs)
-        kernel = _load(weights, entry[:, None] * g.outputs + output, found)
+        entry = Entry.block(g, g.inputs, tile.addends, k, 0)
+        number = (entry.down * g.size + entry.right) * g.inputs + entry.channel
+        kernel = _load(
+            weights, number * g.outputs + output, entry.found & (output < g.outputs)
+        )
+        entry = Entry.block(g, g.inputs, tile.addends, k, 1)
         return tuple(
-            total + _product(_load(x, *g.pixels(place, entry[None, :], corner)), kernel)
+            total + _product(_load(x, *g.pixels(place, entry, corner)), kernel)
             for corner, total in enumerate(sums)
         )
 
-    sums = (jnp.zeros((_PLACES, columns), jnp.float32),) * g.window**2
-    best, *others = jax.lax.fori_loop(0, pl.cdiv(g.entries, step), add, sums)
+    sums = (jnp.zeros((tile.places, columns), jnp.float32),) * g.window**2
+    best, *others = jax.lax.fori_loop(0, Entry.blocks(g, g.inputs, tile.addends)[1], add, sums)
     address, found = place * g.outputs + output, (place < g.places) & (output < g.outputs)
     if g.window == 1:
         (out,) = rest
@@ -157,60 +216,63 @@ def _slopes(slope: Any, first: Any, address: Array, found: Array) -> Callable[[A
     return lambda corner: jnp.where(corners == corner, values, 0)
 
 
-def _by_weights(x: Any, slope: Any, *rest: Any, g: Geometry) -> None:
+def _by_weights(x: Any, slope: Any, *rest: Any, g: Geometry, tile: Tile) -> None:
     """The gradient by some entries of the kernel, summed over a share of the places."""
     *first, out = rest
-    step, columns = _power(g.entries), _power(g.outputs)
-    entry = _block(pl.program_id(0) % pl.cdiv(g.entries, step), step)[:, None]
-    output = _block(pl.program_id(0) // pl.cdiv(g.entries, step), columns)[None, :]
-    share = pl.program_id(1)
+    columns = _power(g.outputs)
+    step, blocks = Entry.blocks(g, g.inputs, _MOST)
+    column, block = _parted(pl.program_id(0), blocks)
+    output, share = _block(column, columns)[None, :], pl.program_id(1)
+    entry = Entry.block(g, g.inputs, _MOST, block, 1)
 
     def add(k: Array, total: Array) -> Array:
-        place = share * _SHARE + _block(k, _ADDENDS)
-        found = (place < g.places)[:, None] & (output < g.outputs)
-        slopes = _slopes(slope, first, place[:, None] * g.outputs + output, found)
+        place = share * tile.places + _block(k, tile.addends)[:, None]
+        found = (place < g.places) & (output < g.outputs)
+        slopes = _slopes(slope, first, place * g.outputs + output, found)
         for corner in range(g.window**2):
-            patch = _load(x, *g.pixels(place[None, :], entry, corner))
-            total += _product(patch, slopes(corner))
+            patch = _load(x, *g.pixels(place, entry, corner))
+            total += _product(patch, slopes(corner), over=0)
         return total
 
     zero = jnp.zeros((step, columns), jnp.float32)
-    total = jax.lax.fori_loop(0, _SHARE // _ADDENDS, add, zero)
-    address = (share * g.entries + entry) * g.outputs + output
-    triton.store(out.at[address], total, mask=(entry < g.entries) & (output < g.outputs))
+    total = jax.lax.fori_loop(0, tile.places // tile.addends, add, zero)
+    entry = Entry.block(g, g.inputs, _MOST, block, 0)
+    number = (entry.down * g.size + entry.right) * g.inputs + entry.channel
+    address = (share * g.entries + number) * g.outputs + output
+    triton.store(out.at[address], total, mask=entry.found & (output < g.outputs))
 
 
-def _by_images(weights: Any, slope: Any, *rest: Any, g: Geometry) -> None:
+def _by_images(weights: Any, slope: Any, *rest: Any, g: Geometry, tile: Tile) -> None:
     """The gradient by some pixels."""
     *first, out = rest
-    pixel = _block(pl.program_id(0), _PLACES)[:, None]
+    pixel = _block(pl.program_id(0), tile.places)[:, None]
     columns = _power(g.inputs)
     channel = _block(pl.program_id(1), columns)[None, :]
-    count = g.size * g.size * g.outputs
-    step = _addends(count)
 
     def add(k: Array, total: Array) -> Array:
-        entry = _block(k, step)
-        address, found, corner = g.results(pixel, entry[None, :])
+        entry = Entry.block(g, g.outputs, tile.addends, k, 1)
+        address, found, corner = g.results(pixel, entry)
         slopes = _slopes(slope, first, address, found)(corner)
-        spot, output = entry[:, None] // g.outputs, entry[:, None] % g.outputs
-        within = (entry < count)[:, None] & (channel < g.inputs)
-        kernel = _load(weights, (spot * g.inputs + channel) * g.outputs + output, within)
-        return total + _product(slopes, kernel)
+        entry = Entry.block(g, g.outputs, tile.addends, k, 0)
+        spot = (entry.down * g.size + entry.right) * g.inputs
+        address = (spot + channel) * g.outputs + entry.channel
+        return total + _product(slopes, _load(weights, address, entry.found & (channel < g.inputs)))
 
-    zero = jnp.zeros((_PLACES, columns), jnp.float32)
-    total = jax.lax.fori_loop(0, pl.cdiv(count, step), add, zero)
+    zero = jnp.zeros((tile.places, columns), jnp.float32)
+    total = jax.lax.fori_loop(0, Entry.blocks(g, g.outputs, tile.addends)[1], add, zero)
     found = (pixel < g.rows * g.height * g.width) & (channel < g.inputs)
     triton.store(out.at[pixel * g.inputs + channel], total.astype(out.dtype), mask=found)
 
 
-def _call(kernel: Any, g: Geometry, grid: tuple[int, int], out_shape: Any, *arrays: Array) -> Any:
+def _call(
+    kernel: Any, tile: Tile, g: Geometry, grid: tuple[int, int], out_shape: Any, *arrays: Array
+) -> Any:
     return pl.pallas_call(
-        functools.partial(kernel, g=g),
+        functools.partial(kernel, g=g, tile=tile),
         out_shape=out_shape,
         grid=grid,
         interpret=jax.default_backend() != "gpu",
-        compiler_params=triton.CompilerParams(num_warps=4, num_stages=2),
+        compiler_params=triton.CompilerParams(num_warps=tile.warps, num_stages=tile.stages),
         name=kernel.__name__.strip("_"),
     )(*(array.ravel() for array in arrays))
 
@@ -223,7 +285,7 @@ def conv(g: Geometry, weights: Array, x: Array) -> Array:
 
 def _conv(g: Geometry, weights: Array, x: Array) -> tuple[Array, Any]:
     flat = jax.ShapeDtypeStruct((g.places * g.outputs,), x.dtype)
-    out = _call(_forward, g, _results_grid(g), flat, x, weights)
+    out = _call(_forward, _FORWARD, g, _results_grid(g), flat, x, weights)
     return out.reshape(g.rows, g.high, g.wide, g.outputs), (weights, x)
 
 
@@ -243,7 +305,7 @@ def conv_pool(g: Geometry, weights: Array, bias: Array, x: Array) -> Array:
 def _conv_pool(g: Geometry, weights: Array, bias: Array, x: Array) -> tuple[Array, Any]:
     flat = g.places * g.outputs
     outs = (jax.ShapeDtypeStruct((flat,), x.dtype), jax.ShapeDtypeStruct((flat,), jnp.int8))
-    out, first = _call(_forward, g, _results_grid(g), outs, x, weights, bias)
+    out, first = _call(_forward, _FORWARD, g, _results_grid(g), outs, x, weights, bias)
     return out.reshape(g.rows, g.high, g.wide, g.outputs), (weights, x, first)
 
 
@@ -259,21 +321,21 @@ conv_pool.defvjp(_conv_pool, _conv_pool_back)
 
 
 def _results_grid(g: Geometry) -> tuple[int, int]:
-    return pl.cdiv(g.places, _PLACES), pl.cdiv(g.outputs, _power(g.outputs))
+    return pl.cdiv(g.places, _FORWARD.places), pl.cdiv(g.outputs, _power(g.outputs))
 
 
 def _gradients(
     g: Geometry, weights: Array, x: Array, slope: Array, *first: Array
 ) -> tuple[Array, Array]:
     """By the kernel and by the images."""
-    shares = pl.cdiv(g.places, _SHARE)
-    columns = pl.cdiv(g.outputs, _power(g.outputs))
-    grid = (pl.cdiv(g.entries, _power(g.entries)) * columns, shares)
+    shares = pl.cdiv(g.places, _BY_WEIGHTS.places)
+    blocks = Entry.blocks(g, g.inputs, _MOST)[1] * pl.cdiv(g.outputs, _power(g.outputs))
+    grid = (blocks, shares)
     flat = jax.ShapeDtypeStruct((shares * g.entries * g.outputs,), jnp.float32)
-    parts = _call(_by_weights, g, grid, flat, x, slope, *first)
+    parts = _call(_by_weights, _BY_WEIGHTS, g, grid, flat, x, slope, *first)
     by_weights = parts.reshape(shares, g.entries, g.outputs).sum(0).astype(weights.dtype)
     flat = jax.ShapeDtypeStruct((x.size,), x.dtype)
     pixels = g.rows * g.height * g.width
-    grid = (pl.cdiv(pixels, _PLACES), pl.cdiv(g.inputs, _power(g.inputs)))
-    by_images = _call(_by_images, g, grid, flat, weights, slope, *first)
+    grid = (pl.cdiv(pixels, _BY_IMAGES.places), pl.cdiv(g.inputs, _power(g.inputs)))
+    by_images = _call(_by_images, _BY_IMAGES, g, grid, flat, weights, slope, *first)
     return by_weights, by_images.reshape(x.shape)
