@@ -6,7 +6,7 @@ import resource
 import time
 from collections.abc import Callable
 
-from benchmarks.workloads import ACCELERATED, WORKLOADS, Workload
+from benchmarks.workloads import ACCELERATED, WORKLOADS
 
 _BEGAN = time.perf_counter()
 

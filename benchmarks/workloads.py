@@ -9,8 +9,8 @@ W3  logistic regression: 10,000 clients x 20 rows x 123 features, 100 a round, 5
 And those for an accelerator, with the networks of `contestants/networks.py`:
 
 W2x100     W2 with all clients in every round
-CIFAR-10   the size of pfl's benchmark: 1000 clients x 50 images of 32 x 32 x 3, 50 a round, one pass
-           in batches of 10
+CIFAR-10   the size of pfl's benchmark: 1000 clients x 50 images of 32 x 32 x 3, 50 a round, one
+           pass in batches of 10
 ResNet-20  100 clients x 300 such images, 10 a round, 10 steps of batch 32
 """
 

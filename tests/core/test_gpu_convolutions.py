@@ -96,14 +96,29 @@ def test_what_is_not_a_number_is_seen(place: tuple[int, int]) -> None:
 def test_without_a_gpu_the_layers_take_matrix_products(monkeypatch: pytest.MonkeyPatch) -> None:
     if jax.default_backend() == "gpu":
         pytest.skip("there is one")
-    weights, x = jnp.ones((9, 2)), jnp.ones((1, 4, 4, 1))
-    assert layers._kernels_for(weights, x) is None
+    weights, x, sizes = jnp.ones((9, 2)), jnp.ones((1, 4, 4, 1)), (3, 1, 1, 2)
+    assert layers._on_gpu(weights, x, *sizes) is None
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     layers._kernels.cache_clear()
-    assert layers._kernels_for(weights, x) is None  # JAX says so, but has no device
+    assert layers._on_gpu(weights, x, *sizes) is None  # JAX says so, but has no device
     layers._kernels.cache_clear()
     monkeypatch.setattr(layers, "_kernels", lambda: gpu_convolutions)
-    assert layers._kernels_for(weights, x) is gpu_convolutions
-    assert layers._kernels_for(weights, x.astype(jnp.int8)) is None
+    found = layers._on_gpu(weights, x, *sizes)
+    assert found == (gpu_convolutions, Geometry(1, 4, 4, 1, 2, 3, 1, 1, 2))
+    assert layers._on_gpu(weights, x.astype(jnp.int8), *sizes) is None
+    assert layers._on_gpu(jnp.ones((25, 2)), x, 5, 2, 1, 2) is None  # where they do not pay
     with jax.default_device("cpu"):
-        assert layers._kernels_for(weights, x) is None
+        assert layers._on_gpu(weights, x, *sizes) is None
+
+
+def test_on_a_gpu_the_layers_take_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    g = Geometry(2, 8, 8, 1, 4, 3, 1, 1, 2)
+    weights, bias, x = (part[0] for part in arrays(g))
+    pooled, plain_conv = plain(g, weights, bias, x), layers.conv(weights, x, 3, 1, 2)
+    monkeypatch.setattr(
+        layers,
+        "_on_gpu",
+        lambda w, x, *sizes: (gpu_convolutions, Geometry(*x.shape, w.shape[1], *sizes)),
+    )
+    np.testing.assert_allclose(plain(g, weights, bias, x), pooled, atol=1e-5)
+    np.testing.assert_allclose(layers.conv(weights, x, 3, 1, 2), plain_conv, atol=1e-5)

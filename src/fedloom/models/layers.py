@@ -1,8 +1,8 @@
 """Layers as functions of arrays, written for many small networks trained side by side.
 
 Convolutions go through matrix products (im2col): with weights that differ from client to client,
-XLA's own convolutions inside a loop are several times slower, on CPU and on GPU. On a GPU they are
-kernels of their own (`gpu_convolutions.py`), which compute the same without writing the patches.
+XLA's own convolutions inside a loop are several times slower, on CPU and on GPU. On a GPU small
+ones are kernels of their own (`gpu_convolutions.py`), which do not write the patches.
 """
 
 import functools
@@ -76,20 +76,26 @@ def _kernels() -> ModuleType | None:
     return gpu_convolutions if capable else None
 
 
-def _kernels_for(weights: Array, x: Held) -> ModuleType | None:
-    """The kernels, if these arrays are for a GPU and of numbers that they take."""
-    chosen = jax.config.jax_default_device
+def _on_gpu(
+    weights: Array, x: Held, size: int, padding: int, stride: int, window: int
+) -> tuple[ModuleType, Any] | None:
+    """The kernels and the sizes for them, if these arrays are for a GPU and it pays."""
+    chosen = getattr(jax.config, "jax_default_device", None)
     platform = jax.default_backend() if chosen is None else getattr(chosen, "platform", chosen)
     numbers = weights.dtype in (jnp.float32, jnp.bfloat16) and x.dtype == weights.dtype
-    return _kernels() if platform in ("gpu", "cuda") and numbers else None
+    kernels = _kernels() if platform in ("gpu", "cuda") and numbers else None
+    if kernels is None:
+        return None
+    sizes = kernels.Geometry(*x.shape, weights.shape[1], size, padding, stride, window)
+    return (kernels, sizes) if sizes.pays else None
 
 
 def conv(weights: Array, x: Held, size: int, padding: int, stride: int = 1) -> Array:
     """Convolution without bias of images (rows, height, width, channels)."""
-    kernels = _kernels_for(weights, x)
-    if kernels is not None:
-        geometry = kernels.Geometry(*x.shape, weights.shape[1], size, padding, stride, 1)
-        return kernels.conv(geometry, weights, x)
+    found = _on_gpu(weights, x, size, padding, stride, 1)
+    if found is not None:
+        kernels, sizes = found
+        return kernels.conv(sizes, weights, x)
     x = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     rows, height, width, channels = x.shape
     down, right = height - size + 1, width - size + 1
@@ -157,9 +163,9 @@ def conv_pool(arrays: dict[str, Array], x: Held, size: int, padding: int) -> Arr
     Bias and relu come after the pooling, where there is a quarter of the numbers; both are
     monotone, so the result is the same.
     """
-    kernels = _kernels_for(arrays["weights"], x)
-    if kernels is not None:
-        geometry = kernels.Geometry(*x.shape, arrays["bias"].size, size, padding, 1, 2)
-        return kernels.conv_pool(geometry, arrays["weights"], arrays["bias"], x)
+    found = _on_gpu(arrays["weights"], x, size, padding, 1, 2)
+    if found is not None:
+        kernels, sizes = found
+        return kernels.conv_pool(sizes, arrays["weights"], arrays["bias"], x)
     pooled = max_pool(conv(arrays["weights"], x, size, padding))
     return jax.nn.relu(pooled + arrays["bias"])
