@@ -8,8 +8,8 @@ gradient, which of its window it was. Sums are taken in a fixed order, so the sa
 same bits; products are those of JAX's default precision, tensor cores included. There are first
 derivatives only.
 
-Addresses are computed: all arrays are flat, and `Geometry` says where a place of the result, an
-entry of the kernel and a pixel meet.
+Addresses are computed: all arrays are flat, and `gpu_geometry.py` says where a place of the result,
+an entry of the kernel and a pixel meet.
 """
 
 import functools
@@ -21,12 +21,10 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
+from fedloom.models.gpu_geometry import MOST, Entry, Geometry, block_of, parted, power
 from fedloom.types import Array
 
 _NOWHERE = 4  # what is kept of a window that relu has set to zero
-_FAR = -(2**20)  # where there are no pixels
-_MOST = 64  # outputs, or channels, that a program takes
-_FEW = 8  # channels, up to which a product takes several places of the kernel at once
 
 
 class Tile(NamedTuple):
@@ -43,135 +41,6 @@ _BY_WEIGHTS = Tile(512, 32, 2, 2)
 _BY_IMAGES = Tile(128, 32, 4, 1)
 
 
-class Geometry(NamedTuple):
-    """Images (rows, height, width, inputs), a kernel, and windows of pooling of side 1 or 2."""
-
-    rows: int
-    height: int
-    width: int
-    inputs: int
-    outputs: int
-    size: int
-    padding: int
-    stride: int
-    window: int
-
-    @property
-    def high(self) -> int:
-        """Of the pooled result."""
-        return ((self.height + 2 * self.padding - self.size) // self.stride + 1) // self.window
-
-    @property
-    def wide(self) -> int:
-        """Of the pooled result."""
-        return ((self.width + 2 * self.padding - self.size) // self.stride + 1) // self.window
-
-    @property
-    def places(self) -> int:
-        """Of the pooled result, over all rows."""
-        return self.rows * self.high * self.wide
-
-    @property
-    def entries(self) -> int:
-        """Of the kernel, for one output."""
-        return self.size * self.size * self.inputs
-
-    @property
-    def pays(self) -> bool:
-        """Whether the kernels are quicker than matrix products of patches, as far as was tried.
-
-        They were on an H200 for kernels of side 3 and up to 64 channels. A pooled result of 64
-        channels needs more registers than a thread has; with few inputs and many outputs, or a
-        kernel of side 5, the addresses take longer than the products.
-        """
-        slim = max(self.inputs, self.outputs) <= _MOST and self.outputs * self.window**2 <= 128
-        return slim and self.size <= 3 and (self.inputs > _FEW or self.outputs <= 16)
-
-    def pixels(self, place: Array, entry: "Entry", corner: int) -> tuple[Array, Array]:
-        """Addresses in the images and whether there is a pixel, for a corner of the window."""
-        row, i, j = _split(place, self.high, self.wide)
-        y = (i * self.window + corner // 2) * self.stride - self.padding
-        x = (j * self.window + corner % 2) * self.stride - self.padding
-        start = ((row * self.height + y) * self.width + x) * self.inputs
-        offset = (entry.down * self.width + entry.right) * self.inputs + entry.channel
-        y, x = jnp.where(place < self.places, y, _FAR) + entry.down, x + entry.right
-        found = (y >= 0) & (y < self.height) & (x >= 0) & (x < self.width)
-        return start + offset, found & entry.found
-
-    def results(self, pixel: Array, entry: "Entry") -> tuple[Array, Array, Array]:
-        """Addresses in the pooled result, whether it is there, and the corner of its window.
-
-        Of the results to which a pixel contributes by an entry, whose channel is an output.
-        """
-        row, y, x = _split(pixel, self.height, self.width)
-        y = jnp.where(pixel < self.rows * self.height * self.width, y, _FAR)
-        y, x = y + self.padding - entry.down, x + self.padding - entry.right
-        found = (y >= 0) & (x >= 0)
-        (y, between), (x, beside) = _parted(y, self.stride), _parted(x, self.stride)
-        found &= (between == 0) & (beside == 0)
-        (y, lower), (x, later) = _parted(y, self.window), _parted(x, self.window)
-        corner = 2 * lower + later
-        found &= (y < self.high) & (x < self.wide)
-        start = ((row * self.high + y) * self.wide + x) * self.outputs
-        return start + entry.channel, found & entry.found, corner
-
-
-class Entry(NamedTuple):
-    """Entries of the kernel for one output, or one input: places and channels."""
-
-    down: Array
-    right: Array
-    channel: Array
-    found: Array
-
-    @staticmethod
-    def blocks(g: Geometry, channels: int, most: int) -> tuple[int, int]:
-        """How many a block has, and how many blocks there are.
-
-        A block is of one place where there are enough channels, so that what is side by side in
-        memory is read together; few channels are taken at several places at once.
-        """
-        if channels <= _FEW:
-            count = g.size * g.size * channels
-            size = _power(count, most=most)
-            return size, pl.cdiv(count, size)
-        size = _power(channels, most=most)
-        return size, g.size * g.size * pl.cdiv(channels, size)
-
-    @staticmethod
-    def block(g: Geometry, channels: int, most: int, k: Any, axis: int) -> "Entry":
-        """The k-th block, along an axis of two."""
-        size, _ = Entry.blocks(g, channels, most)
-        if channels <= _FEW:
-            entry = jnp.expand_dims(_block(k, size), 1 - axis)
-            return Entry(*_split(entry, g.size, channels), entry < g.size * g.size * channels)
-        down, right, part = _split(jnp.asarray(k), g.size, pl.cdiv(channels, size))
-        channel = jnp.expand_dims(_block(part, size), 1 - axis)
-        return Entry(down, right, channel, channel < channels)
-
-
-def _parted(number: Array, by: int) -> tuple[Array, Array]:
-    """Quotient and rest; Python's, for negative numbers, take several instructions more."""
-    if by == 1:
-        return number, jnp.zeros_like(number)
-    whole = jax.lax.div(number, jnp.full_like(number, by))
-    return whole, number - by * whole
-
-
-def _split(number: Array, middle: int, last: int) -> tuple[Array, Array, Array]:
-    number, third = _parted(number, last)
-    return *_parted(number, middle), third
-
-
-def _block(program: Any, size: int) -> Array:
-    return program * size + jnp.arange(size, dtype=jnp.int32)
-
-
-def _power(number: int, most: int = _MOST) -> int:
-    """The next power of two, since those are the sizes of blocks."""
-    return min(most, max(16, pl.next_power_of_2(number)))
-
-
 def _product(a: Array, b: Array, over: int = 1) -> Array:
     """The sum over an axis of a and the first of b."""
     dimensions = (((over,), (0,)), ((), ()))
@@ -185,9 +54,9 @@ def _load(ref: Any, address: Array, found: Array) -> Array:
 
 def _forward(x: Any, weights: Any, *rest: Any, g: Geometry, tile: Tile) -> None:
     """Results of some places for some outputs; pooled ones with the corner they came from."""
-    place = _block(pl.program_id(0), tile.places)[:, None]
-    columns = _power(g.outputs)
-    output = _block(pl.program_id(1), columns)[None, :]
+    place = block_of(pl.program_id(0), tile.places)[:, None]
+    columns = power(g.outputs)
+    output = block_of(pl.program_id(1), columns)[None, :]
 
     def add(k: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
         entry = Entry.block(g, g.inputs, tile.addends, k, 0)
@@ -229,14 +98,14 @@ def _slopes(slope: Any, first: Any, address: Array, found: Array) -> Callable[[A
 def _by_weights(x: Any, slope: Any, *rest: Any, g: Geometry, tile: Tile) -> None:
     """The gradient by some entries of the kernel, summed over a share of the places."""
     *first, out = rest
-    columns = _power(g.outputs)
-    step, blocks = Entry.blocks(g, g.inputs, _MOST)
-    column, block = _parted(pl.program_id(0), blocks)
-    output, share = _block(column, columns)[None, :], pl.program_id(1)
-    entry = Entry.block(g, g.inputs, _MOST, block, 1)
+    columns = power(g.outputs)
+    step, blocks = Entry.blocks(g, g.inputs, MOST)
+    column, block = parted(pl.program_id(0), blocks)
+    output, share = block_of(column, columns)[None, :], pl.program_id(1)
+    entry = Entry.block(g, g.inputs, MOST, block, 1)
 
     def add(k: Array, total: Array) -> Array:
-        place = share * tile.places + _block(k, tile.addends)[:, None]
+        place = share * tile.places + block_of(k, tile.addends)[:, None]
         found = (place < g.places) & (output < g.outputs)
         slopes = _slopes(slope, first, place * g.outputs + output, found)
         for corner in range(g.window**2):
@@ -246,7 +115,7 @@ def _by_weights(x: Any, slope: Any, *rest: Any, g: Geometry, tile: Tile) -> None
 
     zero = jnp.zeros((step, columns), jnp.float32)
     total = jax.lax.fori_loop(0, tile.places // tile.addends, add, zero)
-    entry = Entry.block(g, g.inputs, _MOST, block, 0)
+    entry = Entry.block(g, g.inputs, MOST, block, 0)
     number = (entry.down * g.size + entry.right) * g.inputs + entry.channel
     address = (share * g.entries + number) * g.outputs + output
     triton.store(out.at[address], total, mask=entry.found & (output < g.outputs))
@@ -255,9 +124,9 @@ def _by_weights(x: Any, slope: Any, *rest: Any, g: Geometry, tile: Tile) -> None
 def _by_images(weights: Any, slope: Any, *rest: Any, g: Geometry, tile: Tile) -> None:
     """The gradient by some pixels."""
     *first, out = rest
-    pixel = _block(pl.program_id(0), tile.places)[:, None]
-    columns = _power(g.inputs)
-    channel = _block(pl.program_id(1), columns)[None, :]
+    pixel = block_of(pl.program_id(0), tile.places)[:, None]
+    columns = power(g.inputs)
+    channel = block_of(pl.program_id(1), columns)[None, :]
 
     def add(k: Array, total: Array) -> Array:
         entry = Entry.block(g, g.outputs, tile.addends, k, 1)
@@ -331,7 +200,7 @@ conv_pool.defvjp(_conv_pool, _conv_pool_back)
 
 
 def _results_grid(g: Geometry) -> tuple[int, int]:
-    return pl.cdiv(g.places, _FORWARD.places), pl.cdiv(g.outputs, _power(g.outputs))
+    return pl.cdiv(g.places, _FORWARD.places), pl.cdiv(g.outputs, power(g.outputs))
 
 
 def _gradients(
@@ -339,13 +208,13 @@ def _gradients(
 ) -> tuple[Array, Array]:
     """By the kernel and by the images."""
     shares = pl.cdiv(g.places, _BY_WEIGHTS.places)
-    blocks = Entry.blocks(g, g.inputs, _MOST)[1] * pl.cdiv(g.outputs, _power(g.outputs))
+    blocks = Entry.blocks(g, g.inputs, MOST)[1] * pl.cdiv(g.outputs, power(g.outputs))
     grid = (blocks, shares)
     flat = jax.ShapeDtypeStruct((shares * g.entries * g.outputs,), jnp.float32)
     parts = _call(_by_weights, _BY_WEIGHTS, g, grid, flat, x, slope, *first)
     by_weights = parts.reshape(shares, g.entries, g.outputs).sum(0).astype(weights.dtype)
     flat = jax.ShapeDtypeStruct((x.size,), x.dtype)
     pixels = g.rows * g.height * g.width
-    grid = (pl.cdiv(pixels, _BY_IMAGES.places), pl.cdiv(g.inputs, _power(g.inputs)))
+    grid = (pl.cdiv(pixels, _BY_IMAGES.places), pl.cdiv(g.inputs, power(g.inputs)))
     by_images = _call(_by_images, _BY_IMAGES, g, grid, flat, weights, slope, *first)
     return by_weights, by_images.reshape(x.shape)
