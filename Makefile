@@ -27,7 +27,7 @@ demo: $(VENV)/ready  ## set up, then run the main job on embedded data
 test: $(VENV)/installed lint  ## set up, then run all checks
 	$(BIN)/python -m pytest -n auto --maxprocesses 4
 
-test-thorough: $(VENV)/installed  ## the costly laws for every method: minutes
+test-thorough: $(VENV)/installed  ## what repeats a promise: the laws for every method, long runs
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 -m thorough
 
 test-federation: $(VENV)/installed  ## faults of real deployments: about half an hour

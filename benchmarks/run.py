@@ -26,11 +26,14 @@ RESULTS = Path(__file__).with_name("results.json")
 
 # name: (module, packages of its own environment, extra arguments)
 CONTESTANTS = {
+    "limit": ("limit", (), ()),
     "fedloom": ("fedloom_simulate", (), ()),
-    "fedloom, 2 devices": ("fedloom_simulate", (), ("--devices", "2")),
+    "fedloom, one core": ("fedloom_simulate", (), ("--cores", "1")),
+    "C, one core": ("c_program", (), ()),
     "JAX by hand": ("jax_by_hand", (), ()),
     "NumPy, batched": ("numpy_batched", (), ()),
     "PyTorch loop": ("torch_loop", ("torch==2.13.0", "numpy"), ()),
+    "PyTorch loop, channels last": ("torch_channels_last", ("torch==2.13.0", "numpy"), ()),
     "FedJAX": ("fedjax_simulation", ("fedjax==0.0.17", "jax==0.10.2"), ()),
     "pfl": ("pfl_simulation", ("torch==2.13.0", "pfl[pytorch]==0.6.0"), ()),
     "Flower": ("flower_simulation", ("torch==2.13.0", "flwr[simulation]==1.41.0"), ()),
@@ -38,7 +41,7 @@ CONTESTANTS = {
 # Those that need a second or more for a round are measured over fewer of them.
 FEWER_ROUNDS = {
     "W1": {"PyTorch loop": 6, "FedJAX": 30, "pfl": 10, "Flower": 10},
-    "W2": {"PyTorch loop": 2, "FedJAX": 2, "pfl": 2, "Flower": 2},
+    "W2": {"PyTorch loop": 2, "PyTorch loop, channels last": 2, "FedJAX": 2, "pfl": 2, "Flower": 2},
     "W3": {"PyTorch loop": 20, "FedJAX": 30, "pfl": 20, "Flower": 3},
 }
 LIMIT = 900  # seconds that one process may take

@@ -33,7 +33,8 @@ from fedloom.population import assemble
 from fedloom.problems import Vertical
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
-from fedloom.simulator.task import plan_for, put_on_devices
+from fedloom.simulator.places import put
+from fedloom.simulator.task import plan_for
 
 ITERATIONS = 100
 
@@ -108,7 +109,7 @@ def with_fedloom(parts: list, labels: np.ndarray):
     problem, method, root = Vertical(l2=1.0), EGVFL(step=1e-3), draws.key(0)
     federation = assemble(problem, from_parties(parts, labels), None, "float32")
     plan = plan_for(federation, 1, None)
-    federation = put_on_devices(federation, plan)
+    federation = put(federation, plan)
     opening = compiled(program.opening, "plan", small_steps=True)
     hub, clients, _ = opening(method, federation, root, plan=plan)
     rounds = compiled(program.rounds, "plan", small_steps=True)

@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import ctypes
+import functools
 import gc
 import os
 import re
@@ -18,7 +19,7 @@ import pytest
 os.environ.setdefault("FEDLOOM_CACHE", str(Path(__file__).parent / ".cache"))
 if os.environ["FEDLOOM_CACHE"] != "off":
     jax.config.update("jax_compilation_cache_dir", f"{os.environ['FEDLOOM_CACHE']}/programs")
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.005)
 # Compiling takes most of a test run's time, and tiny programs gain nothing from optimisation. XLA
 # ends the process where it does not know a flag, so a version gets those that it is known to take.
 _FLAGS = {
@@ -43,7 +44,7 @@ _MUCH_MEMORY = 800_000_000  # bytes; a test may add half of another GB, and a wo
 _GROWTH = 150_000_000
 _held = 0  # by this worker, after it last let go of its programs
 _SMALL = {"laws": 1, "core": 2, "data": 3}  # folders with groups of a few seconds each
-# Modules in which every method is explained: what one of them has traced, the others find.
+# Modules in which every method is explained: what one of them has found out, the others know.
 _EXPLAINED = ("tests/test_docs.py", "tests/cli/test_commands.py", "tests/cli/test_minimax.py")
 _peaks = pytest.StashKey[list[int]]()  # the most that each worker held
 
@@ -135,6 +136,16 @@ def pytest_terminal_summary(terminalreporter, config):
 def double():
     """Double precision."""
     with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="session")
+def described_once():
+    """Commands and pages show one description of each method, whose making takes half a second."""
+    from fedloom.cli import explain
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explain, "describe", functools.cache(explain.describe))
         yield
 
 

@@ -96,7 +96,7 @@ def pages_at(page, links):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory, described_once):
     pytest.importorskip("mkdocs", reason="mkdocs is not installed")
     pytest.importorskip("material", reason="mkdocs-material is not installed")
     pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed")
@@ -104,7 +104,7 @@ def site(tmp_path_factory):
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    # In this process, which has traced the methods for the tests of `explain` already.
+    # In this process, which has described the methods for the tests of `explain` already.
     build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(out), strict=True))
     return out
 

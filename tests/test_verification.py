@@ -122,6 +122,7 @@ def test_a_compiler_that_goes_wrong_is_found(monkeypatch):
     assert "248 rows are wrong, the first is row 7" in compiler.wrong(program)
 
 
+@pytest.mark.thorough
 def test_the_command_draws_and_starts_processes_however_short_the_time(tmp_path):
     command = [sys.executable, "-m", "verification", "--minutes", "0", "--methods", "vertical_gd"]
     done = subprocess.run(

@@ -6,17 +6,11 @@ import sys
 import time
 from pathlib import Path
 
-import jax
-
+from fedloom.algorithms.catalogue import CATALOGUE, entry
 from verification import __doc__ as about
-
-# A process gets its devices before it computes anything.
-jax.config.update("jax_num_cpu_devices", 2)
-
-from fedloom.algorithms.catalogue import CATALOGUE, entry  # noqa: E402
-from verification import compiler, processes, search  # noqa: E402
-from verification.look_alikes import look_alikes, pytree_classes  # noqa: E402
-from verification.report import Report  # noqa: E402
+from verification import compiler, processes, search
+from verification.look_alikes import look_alikes, pytree_classes
+from verification.report import Report
 
 SEARCHING = 0.6  # the part of the time that random federations get; fresh processes get the rest
 

@@ -103,6 +103,11 @@ class Case:
     seed: int = 0
     listed: bool = False  # whether it is one that the method's transcription can run
 
+    @property
+    def lanes(self) -> int | None:
+        """One client at a time where several devices are to have something to divide."""
+        return 1 if self.devices > 1 else None
+
     def snippet(self, check: str | None = None) -> str:
         """A program that repeats the comparison."""
         fields = "\n".join(
@@ -110,8 +115,6 @@ class Case:
         )
         return (
             f"# python - <<'END' in the repository's folder\n"
-            f"import jax\n\n"
-            f'jax.config.update("jax_num_cpu_devices", 2)\n'
             f"from verification.replay import *\n\n"
             f"case = Case(\n{fields}\n)\n"
             f"replay(case, only={check!r})\n"

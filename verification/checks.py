@@ -34,6 +34,7 @@ def simulated(case: Case, **options: Any) -> Result:
         "batch_size": case.batch_size,
         "seed": case.seed,
         "devices": case.devices,
+        "lanes": case.lanes,
         "precision": case.precision,
         "metrics": (),
         "progress": False,
@@ -59,9 +60,7 @@ def resumed(case: Case, result: Result) -> None:
 
 def on_one_device(case: Case, result: Result) -> None:
     """The same run without dividing the cohort."""
-    other = simulated(case, devices=1)
-    close("devices", result.state.hub, other.state.hub)
-    close("devices", result.state.clients, other.state.clients)
+    same_bits("devices", result.state, simulated(case, devices=1).state)
 
 
 def over_the_wire(case: Case, result: Result) -> None:
@@ -116,10 +115,10 @@ CHECKS: dict[str, Callable[[Case, Result], None]] = {
 def checks_of(case: Case) -> Iterator[str]:
     """Which comparisons a case allows; only bits are promised in single precision."""
     yield from ("again", "resume")
+    if case.devices > 1:
+        yield "devices"
     if case.precision == "float64":
         yield "wire"
-        if case.devices > 1:
-            yield "devices"
         if case.listed:
             yield "listing"
 

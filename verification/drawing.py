@@ -10,6 +10,7 @@ from fedloom.algorithms import Compressed, Private, Unreliable
 from fedloom.algorithms.catalogue import entry
 from fedloom.errors import ParameterError
 from fedloom.protocol import Algorithm
+from fedloom.rounds.crew import cores
 from verification import values
 from verification.cases import Case, Data, OfMatrices, OfRows
 from verification.listings import LISTINGS
@@ -59,7 +60,7 @@ def cases(draw: Draw, key: str) -> Case:
     run = {
         "rounds": rounds,
         "stop": draw(st.integers(1, rounds - 1)),
-        "devices": draw(st.sampled_from([1, 2])),
+        "devices": draw(st.integers(1, min(2, cores()))),
         "seed": draw(seeds),
     }
     if listing is not None and draw(st.booleans()):

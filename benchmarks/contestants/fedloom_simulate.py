@@ -8,11 +8,7 @@ from benchmarks.timing import contest
 from benchmarks.workloads import Workload, arrays
 
 
-def prepare(w: Workload, devices: int, free: bool = False, bfloat16: bool = False):
-    import jax
-
-    if devices > 1:
-        jax.config.update("jax_num_cpu_devices", devices)
+def prepare(w: Workload, cores: int | None, free: bool = False, bfloat16: bool = False):
     import fedloom as fl
 
     x, y = arrays(w)
@@ -30,7 +26,7 @@ def prepare(w: Workload, devices: int, free: bool = False, bfloat16: bool = Fals
         done = 0 if result is None else int(result.state.round)
         result = fl.simulate(
             method, problem, clients, rounds=done + rounds, batch_size=w.batch,
-            eval_every=10**9, metrics=(), resume=result, deterministic=not free,
+            eval_every=10**9, metrics=(), resume=result, devices=cores, deterministic=not free,
         )  # fmt: skip
 
     result = None

@@ -18,7 +18,7 @@ from benchmarks.workloads import WORKLOADS, Workload, arrays
 orders: queue.Queue[int] = queue.Queue()  # numbers of rounds; 0 ends the job
 
 
-def prepare(w: Workload, devices: int):
+def prepare(w: Workload, cores: int | None):
     os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     from flwr.app import ArrayRecord, ConfigRecord, MetricRecord
     from flwr.clientapp import ClientApp

@@ -6,7 +6,7 @@ from benchmarks.timing import contest
 from benchmarks.workloads import Workload, arrays
 
 
-def prepare(w: Workload, devices: int):
+def prepare(w: Workload, cores: int | None):
     import jax
     import jax.numpy as jnp
     import numpy as np

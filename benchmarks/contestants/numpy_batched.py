@@ -6,7 +6,7 @@ from benchmarks.timing import contest
 from benchmarks.workloads import Workload, arrays
 
 
-def prepare(w: Workload, devices: int):
+def prepare(w: Workload, cores: int | None):
     if w.is_image:
         raise SystemExit("no NumPy contestant for networks")
     x, y = arrays(w)

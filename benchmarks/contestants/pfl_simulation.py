@@ -10,7 +10,7 @@ from benchmarks.timing import contest
 from benchmarks.workloads import Workload, arrays
 
 
-def prepare(w: Workload, devices: int):
+def prepare(w: Workload, cores: int | None):
     import numpy as np
     import torch
     from pfl.aggregate.simulate import SimulatedBackend

@@ -5,7 +5,7 @@ from benchmarks.timing import contest
 from benchmarks.workloads import Workload, arrays
 
 
-def prepare(w: Workload, devices: int):
+def prepare(w: Workload, cores: int | None):
     import copy
 
     import torch

@@ -27,6 +27,7 @@ from jax.extend.random import define_prng_impl
 from fedloom.types import Array, Held
 
 _GOLDEN = np.uint32(0x9E3779B9)
+_LAST_32 = 0xFFFFFFFF
 _FEISTEL_ROUNDS = 8  # with sides of 4 or more, pairs are uniform to under one per cent
 _SHORTEST_SIDE = 4
 _FIRST_STATE = 2**31  # no run has so many rounds
@@ -95,8 +96,21 @@ IMPL = _LOOM  # for `jax.random.wrap_key_data`, where a key travels as its words
 
 
 def key(seed: int) -> Array:
-    """The root of all randomness of a run, from which all other keys descend."""
-    return jax.random.key(seed, impl=_LOOM)
+    """The root of all randomness of a run, from which all other keys descend.
+
+    The key of `jax.random.key` on this generator; its words are made by NumPy, for which nothing
+    is compiled.
+    """
+    words = [_mixed(seed + int(_GOLDEN)), _mixed((seed >> 32) ^ int(_GOLDEN))]
+    return jax.random.wrap_key_data(np.array(words, np.uint32), impl=_LOOM)  # type: ignore[arg-type]
+
+
+def _mixed(word: int) -> int:
+    """`_mix` of the last 32 bits of a whole number."""
+    word &= _LAST_32
+    word = (word ^ (word >> 16)) * 0x7FEB352D & _LAST_32
+    word = (word ^ (word >> 15)) * 0x846CA68B & _LAST_32
+    return word ^ (word >> 16)
 
 
 def fold(key: Array, *path: Array | int) -> Array:

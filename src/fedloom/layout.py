@@ -1,11 +1,13 @@
 """How a vector in R^d folds into the named arrays of a model."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedloom.types import Array, Tree
 
@@ -36,28 +38,41 @@ class Layout(NamedTuple):
 
     def ravel(self, tree: Tree) -> Array:
         """The arrays of a model as one vector."""
-        leaves = self.treedef.flatten_up_to(tree)
-        if len(leaves) == 1:
-            return jnp.reshape(leaves[0], -1)
-        # Not `concatenate`: fused into a training step on a CPU it is chosen element by element,
-        # which made a step of a small CNN twice as slow. And not zeros that XLA sees through: it
-        # would pad the first array, and compute a bias's sum of slopes once for every number of the
-        # vector; a perceptron of 200,000 numbers took forty times as long.
-        zeros = jnp.zeros(self.size, jnp.result_type(*leaves))
-        vector, start = jax.lax.optimization_barrier(zeros), 0
-        for leaf in leaves:
-            vector = jax.lax.dynamic_update_slice(vector, jnp.reshape(leaf, -1), (start,))
-            start += leaf.size
-        return vector
+        return _ravelled(self.treedef.flatten_up_to(tree))
 
     def unravel(self, vector: Array) -> Tree:
         """A vector as the arrays of a model."""
-        leaves, start = [], 0
-        for shape in self.shapes:
-            stop = start + math.prod(shape)
-            leaves.append(vector[start:stop].reshape(shape))
-            start = stop
-        return jax.tree.unflatten(self.treedef, leaves)
+        # On the host there is nothing to compile.
+        cut = _unravelled.__wrapped__ if isinstance(vector, np.ndarray) else _unravelled
+        return jax.tree.unflatten(self.treedef, cut(vector, self.shapes))
+
+
+# Outside of a program, each of these would be several for every array of a model. Inside, they
+# leave no trace.
+@functools.partial(jax.jit, inline=True)
+def _ravelled(leaves: list[Array]) -> Array:
+    if len(leaves) == 1:
+        return jnp.reshape(leaves[0], -1)
+    # Not `concatenate`: fused into a training step on a CPU it is chosen element by element,
+    # which made a step of a small CNN twice as slow. And not zeros that XLA sees through: it
+    # would pad the first array, and compute a bias's sum of slopes once for every number of the
+    # vector; a perceptron of 200,000 numbers took forty times as long.
+    zeros = jnp.zeros(sum(leaf.size for leaf in leaves), jnp.result_type(*leaves))
+    vector, start = jax.lax.optimization_barrier(zeros), 0
+    for leaf in leaves:
+        vector = jax.lax.dynamic_update_slice(vector, jnp.reshape(leaf, -1), (start,))
+        start += leaf.size
+    return vector
+
+
+@functools.partial(jax.jit, static_argnames="shapes", inline=True)
+def _unravelled(vector: Array, shapes: tuple[tuple[int, ...], ...]) -> list[Array]:
+    leaves, start = [], 0
+    for shape in shapes:
+        stop = start + math.prod(shape)
+        leaves.append(vector[start:stop].reshape(shape))
+        start = stop
+    return leaves
 
 
 def layout_of(init: Callable[[], Tree]) -> Layout:

@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from fedloom.errors import DataError
 
 _AT_ONCE = 2**26  # bytes that are read at a time where all rows are wanted
-_ALIGNED = 64  # bytes, of which the address of an array is a multiple
+ALIGNED = 64  # bytes, of which the address of an array is a multiple
 _WHITE = 255  # the largest number of a pixel
 
 
@@ -145,8 +145,8 @@ class OnDisk:
 def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     """Zeros that begin where JAX takes an array on a CPU as it is, without a copy."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + _ALIGNED, np.uint8)
-    begin = -raw.ctypes.data % _ALIGNED
+    raw = np.zeros(size + ALIGNED, np.uint8)
+    begin = -raw.ctypes.data % ALIGNED
     return raw[begin : begin + size].view(dtype).reshape(shape)
 
 

@@ -10,8 +10,6 @@ only split training, in which a round is one step, keeps it from round to round.
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import optax
-
 from fedloom.lazy import public
 from fedloom.parameters import (
     Rule,
@@ -26,7 +24,9 @@ from fedloom.types import Array, Scalar, Tree
 
 __all__ = ["SGD", "Adam", "AdamW", "Momentum", "Optimiser", "optimiser_param"]
 
-if not TYPE_CHECKING:
+if TYPE_CHECKING:
+    import optax  # elsewhere where it is used: it takes a tenth of a second to load
+else:
     __getattr__, __dir__ = public(__name__)
 
 
@@ -37,7 +37,7 @@ class Optimiser:
     weight_decay: float | None = None
     clip: float | None = None
 
-    def rule(self) -> optax.GradientTransformation:
+    def rule(self) -> "optax.GradientTransformation":
         """What becomes of gradients, without the step size."""
         raise NotImplementedError
 
@@ -52,7 +52,7 @@ class Optimiser:
         Args:
             w: The model from which the steps begin.
         """
-        return self._whole().init(w)
+        return () if self.plain else self._whole().init(w)
 
     def move(self, w: Array, gradient: Array, memory: Tree, lr: Scalar) -> tuple[Array, Tree]:
         """One step: the model after it, and what is remembered.
@@ -63,10 +63,14 @@ class Optimiser:
             memory: From `begin`, or from the step before.
             lr: The step size.
         """
+        if self.plain:
+            return w - lr * gradient, memory
         step, memory = self._whole().update(gradient, memory, w)
         return w - lr * step, memory
 
-    def _whole(self) -> optax.GradientTransformation:
+    def _whole(self) -> "optax.GradientTransformation":
+        import optax
+
         shortened = [] if self.clip is None else [optax.clip_by_global_norm(self.clip)]
         decay = self.weight_decay
         decayed = [] if decay is None else [optax.add_decayed_weights(decay)]
@@ -98,8 +102,10 @@ class SGD(Optimiser):
     weight_decay: float | None = _weight_decay()
     clip: float | None = _clip()
 
-    def rule(self) -> optax.GradientTransformation:
+    def rule(self) -> "optax.GradientTransformation":
         """The gradient itself."""
+        import optax
+
         return optax.identity()
 
 
@@ -112,8 +118,10 @@ class Momentum(Optimiser):
     weight_decay: float | None = _weight_decay()
     clip: float | None = _clip()
 
-    def rule(self) -> optax.GradientTransformation:
+    def rule(self) -> "optax.GradientTransformation":
         """A sum of gradients, of which older ones count less."""
+        import optax
+
         return optax.trace(self.momentum, self.nesterov)
 
 
@@ -126,8 +134,10 @@ class Adam(Optimiser):
     eps: float = param(positive, "added to the root", default=1e-8)
     clip: float | None = _clip()
 
-    def rule(self) -> optax.GradientTransformation:
+    def rule(self) -> "optax.GradientTransformation":
         """Both means, corrected for their start from zero."""
+        import optax
+
         return optax.scale_by_adam(self.b1, self.b2, self.eps)
 
 
@@ -143,6 +153,8 @@ class AdamW(Optimiser):
     )
     clip: float | None = _clip()
 
-    def rule(self) -> optax.GradientTransformation:
+    def rule(self) -> "optax.GradientTransformation":
         """Both means, corrected for their start from zero."""
+        import optax
+
         return optax.scale_by_adam(self.b1, self.b2, self.eps)

@@ -20,7 +20,7 @@ from fedloom.problems.base import Problem
 from fedloom.problems.vertical import LABEL_PARTY, Vertical
 from fedloom.pytrees import abstract, pytree, static
 from fedloom.rows import Rows, Spec, Store, store
-from fedloom.types import Array
+from fedloom.types import Array, Held
 
 
 @pytree
@@ -33,6 +33,7 @@ class Group:
     layout: Layout = static()
     batch_size: int | None = static()
     members: tuple[int, ...] | None = static()  # None: all clients of the federation, in order
+    rank: Held | None = None  # whose copy this is, where a crew of threads computes together
 
     @property
     def size(self) -> int:

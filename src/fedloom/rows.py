@@ -15,6 +15,7 @@ from fedloom.pytrees import in_short, pytree, static
 from fedloom.types import Array, Held, Tree
 
 _AT_ONCE = 2**27  # bytes of rows on the host that are looked at together where all rows are
+_SOME = 1 << 16  # numbers that are looked at together: most arrays that do not fit end at once
 
 
 class Rows(NamedTuple):
@@ -122,10 +123,18 @@ class OnHost:
 
 
 @pytree
+class Narrow:
+    """Rows of whole numbers, kept in a byte each and handed out as what they stand for."""
+
+    kept: Held  # int8
+    dtype: str = static()
+
+
+@pytree
 class ClientRows:
     """One client's part of flat arrays."""
 
-    rows: Rows  # the rows of all clients, one client after the other
+    rows: Rows  # the rows of all clients, one client after the other; x may be Narrow or OnHost
     offset: Held  # where this client's rows begin
     domain: Domain  # how many it has, laid out for drawing
     shortest: int = static()  # over all clients
@@ -145,7 +154,9 @@ class ClientRows:
         """The client's rows at these places."""
         absolute = jnp.asarray(self.offset) + places
 
-        def taken(array: Held | OnHost) -> Array:
+        def taken(array: Held | OnHost | Narrow) -> Array:
+            if isinstance(array, Narrow):
+                return taken(array.kept).astype(array.dtype)
             if isinstance(array, OnHost):
                 return array.at(absolute)
             return jnp.asarray(array).at[absolute].get(mode="promise_in_bounds")
@@ -155,7 +166,9 @@ class ClientRows:
     def everything(self) -> Batch:
         """All of the client's rows, padded to the longest client's number."""
 
-        def part(array: Held | OnHost) -> Array:
+        def part(array: Held | OnHost | Narrow) -> Array:
+            if isinstance(array, Narrow):
+                return part(array.kept).astype(array.dtype)
             if isinstance(array, OnHost):
                 own = jnp.minimum(jnp.arange(self.longest), self.size - 1)
                 return array.at(jnp.asarray(self.offset) + own)
@@ -234,6 +247,25 @@ def store(rows: Rows, sizes: np.ndarray, offsets: np.ndarray | None = None) -> S
         int(sizes.min(initial=longest)),
         longest,
     )
+
+
+def narrowed(array: np.ndarray) -> Any:
+    """The array in a byte for each number, where these stand for the very same bits; else itself.
+
+    Binary features, counts and symbols often do. To draw batches is mostly to read rows, of which
+    there is then a quarter to read.
+    """
+    flat = np.ascontiguousarray(array).reshape(-1)
+    bits = f"u{flat.dtype.itemsize}"
+    kept = np.empty(flat.shape, np.int8)
+    with np.errstate(invalid="ignore"):  # of what is beyond a byte
+        for start in range(0, len(flat), _SOME):
+            part = flat[start : start + _SOME]
+            kept[start : start + _SOME] = part
+            back = kept[start : start + _SOME].astype(flat.dtype)
+            if not np.array_equal(back.view(bits), part.view(bits)):  # 0 and -0 are different
+                return array
+    return Narrow(kept.reshape(array.shape), str(array.dtype))
 
 
 def _pad(array: np.ndarray, rows: int) -> np.ndarray:

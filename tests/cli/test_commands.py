@@ -1,6 +1,5 @@
 """The command line as a user meets it: what it prints, what it leaves, how it exits."""
 
-import functools
 import json
 import re
 import subprocess
@@ -16,10 +15,12 @@ from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli import explain
 from fedloom.cli.main import main
 from fedloom.cli.output import show_table
+from fedloom.experiments import tour
 from fedloom.metrics.catalogue import CATALOGUE as METRICS
 from fedloom.metrics.ready import needing_scores
 from fedloom.parameters import parameters_of
 
+pytestmark = pytest.mark.usefixtures("described_once")
 ROOT = Path(__file__).parents[2]
 SETTINGS = """
 [data]
@@ -181,14 +182,6 @@ def test_lists(what, capsys):
         assert all(row["family"] and row["paper"] for row in rows)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def described_once():
-    """Text, JSON and the tests of messages show one description, whose making takes a second."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explain, "describe", functools.cache(explain.describe))
-        yield
-
-
 @pytest.mark.parametrize("key", CATALOGUE)
 def test_explain_says_what_a_method_solves_costs_and_changes(key, capsys):
     assert main(["explain", key]) == 0
@@ -293,6 +286,19 @@ def test_the_installed_command_knows_its_version_and_misuse():
     assert subprocess.run([fedloom, "ride"], capture_output=True).returncode == 2
 
 
+def test_demo_shows_a_stop_and_ends_with_a_page(tmp_path, monkeypatch, capsys):
+    """One stop of the tour; `make test-thorough` makes the whole of it."""
+    monkeypatch.setattr(tour, "stops", lambda: [tour.composite()])
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "A sparse model over 20 unlike clients" in printed and "report.html" in printed
+    assert (tmp_path / "composite.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "report.html").read_text()
+    assert "A tour of fedloom" in page and "DecoupledProx has the best optimality:" in page
+    assert fl.load(tmp_path / "composite" / "DecoupledProx" / "seed-0").final["optimality"] < 1e-6
+
+
+@pytest.mark.thorough
 def test_demo_tours_all_families_and_ends_with_a_page(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out

@@ -9,6 +9,7 @@ import fedloom as fl
 from fedloom.cli.main import main
 from fedloom.experiments import settings
 
+pytestmark = pytest.mark.usefixtures("described_once")
 SETTINGS = """
 [data]
 name = "breast_cancer"

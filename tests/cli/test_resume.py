@@ -34,7 +34,7 @@ checkpoint_seconds = 0
 """
 
 
-KILLS = 5  # each costs a fresh process
+KILLS = 3  # each costs a fresh process
 
 
 @pytest.fixture(scope="module")

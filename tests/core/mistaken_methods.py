@@ -178,9 +178,10 @@ class CallsPython(Right):
 
     def round(self, hub, fed, key, /):
         replies = yield ask(self.train, hub.model, to=everyone(fed.n))
-        shape = jax.ShapeDtypeStruct((), hub.model.dtype)
-        lr = jax.pure_callback(lambda lr: np.asarray(lr, hub.model.dtype), shape, self.lr)
-        return Hub(hub.model + lr * replies.mean()), ()
+        # Not of 64 bits, which JAX would cut in the thread that it calls back in.
+        shape = jax.ShapeDtypeStruct((), np.int32)
+        once = jax.pure_callback(lambda lr: np.int32(1), shape, self.lr)
+        return Hub(hub.model + once * self.lr * replies.mean()), ()
 
 
 @algorithm

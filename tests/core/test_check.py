@@ -46,18 +46,36 @@ def test_a_right_method_keeps_all_laws():
     assert "cohort=3" in report.method and "decay" not in report.method
 
 
-@pytest.mark.parametrize("cls", BREAKERS, ids=lambda cls: cls.__name__)
-def test_a_mistake_is_caught_by_its_law_alone(cls):
-    report = checked(cls)
+def blamed(cls, report):
+    """What a report says of the one law that a method breaks."""
     assert [finding.law for finding in report.broken] == [BREAKERS[cls]], report
     (found,) = report.broken
     assert found.reason and found.example and "fl.check(" in found.code
-    if found.law == "purity":
-        assert {f.verdict for f in report.findings[2:]} == {UNCHECKED}
     if found.law in ("purity", "seeds"):  # at the line that is to blame, without compiler's text
         at = {KeepsACounter: "/ len(COUNTER)", DrawsWithNumPy: ".normal(size=2)"}
         assert at.get(cls, "jax.random.normal(jax.random.key(3)") in found.line
         assert "lambda" not in str(found.difference) and "f64[" not in str(found.difference)
+    return found
+
+
+@pytest.mark.parametrize("cls", BREAKERS, ids=lambda cls: cls.__name__)
+def test_a_mistake_is_caught_by_its_law(cls):
+    blamed(cls, checked(cls, laws=[BREAKERS[cls]]))
+
+
+# Eleven laws of a method take six seconds; those of a few are tried in every test run.
+SOME = (KeepsACounter, PrefersTheFirst)
+IN_TURN = [
+    pytest.param(cls, marks=() if cls in SOME else pytest.mark.thorough, id=cls.__name__)
+    for cls in BREAKERS
+]
+
+
+@pytest.mark.parametrize("cls", IN_TURN)
+def test_a_mistake_is_caught_by_no_other_law(cls):
+    report = checked(cls)
+    if blamed(cls, report).law == "purity":
+        assert {f.verdict for f in report.findings[2:]} == {UNCHECKED}
 
 
 def test_the_laws_of_this_file_are_all_there_are():

@@ -11,6 +11,7 @@ from fedloom.algorithms.catalogue import CATALOGUE, entry
 from fedloom.cli.main import main
 from fedloom.doctor import environment, examine, known_answers
 from papers.known_answers import answers as transcribed
+from tiers import thorough
 
 
 def test_the_answers_are_those_of_the_transcribed_listings(double):
@@ -27,18 +28,21 @@ def test_every_family_has_an_answer():
         assert type(task.algorithm) is entry(key).cls and task.family == entry(key).family
 
 
-def test_all_is_well_here(capsys):
+def one_task(monkeypatch):
+    """The doctor with one task, so that a test compiles one program."""
+    task = known_answers.tasks()["egvfl"]._replace(precisions=("float64",))
+    monkeypatch.setattr(known_answers, "tasks", lambda: {"egvfl": task})
+
+
+@pytest.mark.parametrize("tasks", ["one", pytest.param("all", marks=thorough)])
+def test_all_is_well_here(tasks, monkeypatch, capsys):
+    if tasks == "one":
+        one_task(monkeypatch)
     assert main(["doctor", "--format", "json"]) == 0
     findings = json.loads(capsys.readouterr().out)
     assert {row["verdict"] for row in findings} <= {"right", "note"}
     solved = [row["name"].split(",")[0] for row in findings if "float64" in row["name"]]
     assert set(solved) == {*known_answers.tasks(), "mapped sum"}
-
-
-def one_task(monkeypatch):
-    """The doctor with one task, so that a test compiles one program."""
-    task = known_answers.tasks()["egvfl"]._replace(precisions=("float64",))
-    monkeypatch.setattr(known_answers, "tasks", lambda: {"egvfl": task})
 
 
 def test_a_wrong_number_is_found_and_the_exit_status_says_so(monkeypatch, capsys):

@@ -13,7 +13,7 @@ from fedloom.exchange.expected import (
     one_with_rows,
 )
 from fedloom.population import alone, assemble
-from laws.trials import ALL, BATCH, KEYS, trial
+from laws.trials import BATCH, IN_TURN, trial
 
 
 def known_of(clients):
@@ -27,7 +27,7 @@ def known_of(clients):
     return bare_clients(clients.names, counts, clients.train.x.shape[1:], clients.labels)
 
 
-@pytest.mark.parametrize("entry", ALL, ids=KEYS)
+@pytest.mark.parametrize("entry", IN_TURN)
 def test_counts_suffice_to_know_every_message(entry):
     tried, algorithm = trial(entry.kind), entry.example()
     whole = assemble(tried.problem, tried.clients, BATCH, "float32")
@@ -35,7 +35,7 @@ def test_counts_suffice_to_know_every_message(entry):
     assert expected_exchanges(algorithm, bare) == expected_exchanges(algorithm, whole)
 
 
-@pytest.mark.parametrize("entry", [e for e in ALL if e.kind.startswith("vertical")], ids=str)
+@pytest.mark.parametrize("entry", [p for p in IN_TURN if p.values[0].kind.startswith("vertical")])
 def test_the_widths_of_others_change_nothing_of_what_is_said(entry):
     tried, algorithm = trial(entry.kind), entry.example()
     known = known_of(tried.clients)

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -13,6 +12,7 @@ from fedloom.models.graph.interpreting import run
 from fedloom.models.graph.operations import OPERATIONS
 from fedloom.models.graph.program import parsed
 from fedloom.rows import Spec
+from tiers import in_turn
 
 FOLDER = Path(__file__).parents[1] / "graphs"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.safetensors") if "-expected" not in path.stem)
@@ -34,9 +34,21 @@ def applied(network, arrays, x):
     return network.apply(arrays, x)
 
 
-def weighted(network, arrays, x, weights):
-    outputs = network.apply(arrays, x)
-    return (outputs * weights).sum(), outputs
+@jax.jit
+def slopes_and_outputs(network, stacked, x, weights):
+    """Of clients side by side."""
+
+    def weighted(arrays):
+        outputs = network.apply(arrays, x)
+        return (outputs * weights).sum(), outputs
+
+    return jax.vmap(jax.grad(weighted, has_aux=True))(stacked)
+
+
+def two_clients(network, x):
+    """The arrays as they are, and others. By NumPy, which compiles nothing."""
+    arrays = jax.device_get(network.init(jax.random.key(0), Spec(x.shape[1:], 2, "float32")))
+    return {key: np.stack([a, np.float32(0.9) * a]) for key, a in arrays.items()}
 
 
 @pytest.mark.parametrize("name", ["digits", "convolutions", "local_norms"])
@@ -54,32 +66,47 @@ def test_poolings_come_before_biases_and_relus_with_the_same_outputs(name):
     np.testing.assert_array_equal(*outputs)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_outputs_and_gradients_are_those_of_pytorch_one_by_one_and_side_by_side(name):
+# Whose every operation another graph has too.
+MORE = ("bert", "digits_transformer", "encoder", "gru", "vit", "vit_lora")
+IN_EVERY_RUN = [name for name in NAMES if name not in MORE]
+
+
+@pytest.mark.parametrize("name", in_turn(NAMES, IN_EVERY_RUN))
+def test_outputs_and_gradients_are_those_of_pytorch(name):
     network, (x, outputs, weights, gradients) = graph(name), known(name)
-    arrays = network.init(jax.random.key(0), Spec(x.shape[1:], 2, "float32"))
-
-    def both(network, arrays, x, weights):
-        return jax.grad(weighted, 1, has_aux=True)(network, arrays, x, weights)
-
-    # Two clients: the arrays as they are, and others.
-    stacked = jax.tree.map(lambda a: jnp.stack([a, 0.9 * a]), arrays)
-    of_both = jax.jit(jax.vmap(both, (None, 0, None, None)))
-    slopes, values = of_both(network, stacked, x, weights)
+    stacked = two_clients(network, x)
+    slopes, values = jax.device_get(slopes_and_outputs(network, stacked, x, weights))
     np.testing.assert_allclose(values[0], outputs, rtol=0, atol=3e-6 * np.abs(outputs).max())
     assert {name for name in slopes if "running_" not in name} == gradients.keys()
     largest = max(np.abs(gradient).max() for gradient in gradients.values())
     for key, gradient in gradients.items():
         np.testing.assert_allclose(slopes[key][0], gradient, rtol=0, atol=3e-6 * largest)
-    alone = applied(network, jax.tree.map(lambda a: 0.9 * a, arrays), x)
+
+
+# Convolutions and norms, attention over a frozen network, a recurrent one: what clients side by
+# side may do differently. `make test-thorough` has the others.
+SOME = ("convolutions", "local_norms", "bert_lora", "lstm")
+
+
+@pytest.mark.parametrize("name", in_turn(NAMES, SOME))
+def test_clients_and_rows_by_themselves_have_the_outputs_of_all(name):
+    network, (x, outputs, weights, _) = graph(name), known(name)
+    stacked = two_clients(network, x)
+    first, second = ({key: a[i] for key, a in stacked.items()} for i in range(2))
+    _, values = jax.device_get(slopes_and_outputs(network, stacked, x, weights))
+    alone = np.asarray(applied(network, second, x))
     np.testing.assert_allclose(values[1], alone, rtol=0, atol=3e-6 * np.abs(alone).max())
-    one = applied(network, arrays, x[:1])  # any number of rows, one among them
+    # Any number of rows, one among them.
+    one = np.asarray(applied(network, first, x[:1]))
     np.testing.assert_allclose(one, outputs[:1], rtol=0, atol=3e-6 * np.abs(outputs).max())
 
 
 def test_the_graphs_use_what_they_are_to_show():
-    used = {node.operation for name in NAMES for node in graph(name).held.program.nodes}
-    assert used <= OPERATIONS.keys() and len(used) > 60
+    def used(names):
+        return {node.operation for name in names for node in graph(name).held.program.nodes}
+
+    assert used(NAMES) <= OPERATIONS.keys() and len(used(NAMES)) > 60
+    assert used(IN_EVERY_RUN) == used(NAMES)
     assert len(NAMES) >= 15
 
 

@@ -30,7 +30,7 @@ def assert_same(one, other):
 def rounds_one_by_one(monkeypatch):
     """Every round is a block, and the only state to go back to is the first."""
     monkeypatch.setattr(simulation, "_CALL_SECONDS", 0.0)
-    monkeypatch.setattr(simulation, "KEPT_SECONDS", 1e9)
+    monkeypatch.setattr(handing_over, "_SECONDS", 1e9)
 
 
 def through(monkeypatch, hook):
@@ -62,7 +62,7 @@ def test_a_block_takes_the_state_that_it_is_given(monkeypatch):
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
 def test_a_diverged_run_has_its_last_good_state_however_old_the_kept_one_is(monkeypatch, seconds):
     monkeypatch.setattr(simulation, "_CALL_SECONDS", 0.0)
-    monkeypatch.setattr(simulation, "KEPT_SECONDS", seconds)
+    monkeypatch.setattr(handing_over, "_SECONDS", seconds)
     with pytest.raises(DivergedError) as caught:
         run(fl.algorithms.Scaffold(lr=1e4, local_steps=2, cohort=3), rounds=40, eval_every=40)
     found = caught.value.result
@@ -74,7 +74,7 @@ def test_a_diverged_run_has_its_last_good_state_however_old_the_kept_one_is(monk
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, jax.errors.JaxRuntimeError])
 def test_what_a_failed_block_took_is_computed_again(monkeypatch, rounds_one_by_one, kind, capsys):
-    whole, failed = run(rounds=5), []
+    whole, failed = run(rounds=5, lanes=6), []
 
     def hook(program, given, stop):
         outcome = jax.block_until_ready(program())

@@ -1,7 +1,6 @@
 """The simulator as a user meets it: history, metrics, Ctrl-C, divergence, resuming, devices."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -182,35 +181,6 @@ def test_a_folder_of_others_is_not_overwritten(tmp_path):
         simulate().save(tmp_path / "theirs")
     with pytest.raises(fl.FedloomError, match="holds no saved result"):
         fl.load(tmp_path / "theirs")
-
-
-@pytest.mark.parametrize("cohort", [None, 3])
-@pytest.mark.parametrize(
-    ("method", "problem"),
-    [("Scaffold(lr=0.1", "Logistic()"), ("CODASCA(lr=0.1, dual_lr=0.1", "AUC()")],
-    ids=["scaffold", "codasca"],
-)
-def test_several_devices_give_the_numbers_of_one(method, problem, cohort, tmp_path):
-    """The cohort is divided over two devices of a CPU, in a process of its own."""
-    program = tmp_path / "devices.py"
-    program.write_text(
-        textwrap.dedent(f"""
-        import jax, numpy as np
-        jax.config.update("jax_num_cpu_devices", 2)
-        import fedloom as fl
-        rng = np.random.default_rng(0)
-        parts = [(rng.normal(size=(m, 5)), rng.integers(0, 2, m)) for m in (7, 9, 8, 7, 9)]
-        def run(devices):
-            return fl.simulate(fl.algorithms.{method}, cohort={cohort}),
-                               fl.problems.{problem}, fl.data.from_arrays(parts),
-                               rounds=7, batch_size=4, devices=devices)
-        one, two = run(1), run(2)
-        close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
-        jax.tree.map(close, one.state, two.state)
-        assert one.history["bytes_up"].equals(two.history["bytes_up"])
-        """)
-    )
-    subprocess.run([sys.executable, program], check=True, timeout=600, env=os.environ.copy())
 
 
 def test_a_second_signal_is_not_swallowed():

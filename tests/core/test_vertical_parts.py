@@ -1,6 +1,7 @@
 """What vertical learning stands on: blocks of columns, losses, metrics, joint prediction."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,23 @@ def long_tailed(rows=300, width=40):
     return csr_array(a)
 
 
+@jax.jit
+def both_products(made, x, y):
+    return made.forward(x), made.adjoint(y)
+
+
+@jax.jit
+def parts_of(made, rows, columns, x, y):
+    """Products of some rows and columns, and matrices."""
+    return {
+        "forward": made.some_of_forward(rows, x),
+        "adjoint": made.some_of_adjoint(columns, y),
+        "rows": made.some_rows(rows).matrix(),
+        "matrix": made.matrix(),
+        "gram": made.gram(),
+    }
+
+
 def test_sparse_products_are_scipys(double):
     a = long_tailed()
     made = block(a, "float64")
@@ -28,18 +46,17 @@ def test_sparse_products_are_scipys(double):
     rng = np.random.default_rng(1)
     for tail in ((), (3,)):
         x, y = rng.normal(size=(40, *tail)), rng.normal(size=(300, *tail))
-        np.testing.assert_allclose(made.forward(jnp.asarray(x)), a @ x, atol=1e-12)
-        np.testing.assert_allclose(made.adjoint(jnp.asarray(y)), a.T @ y, atol=1e-12)
-    some = np.array([7, 0, 299])
-    np.testing.assert_allclose(made.some_of_forward(some, jnp.ones(40)), a[some].sum(1), atol=1e-12)
-    np.testing.assert_array_equal(made.some_rows(some).matrix(), a[some].toarray())
+        forward, adjoint = both_products(made, x, y)
+        np.testing.assert_allclose(forward, a @ x, atol=1e-12)
+        np.testing.assert_allclose(adjoint, a.T @ y, atol=1e-12)
     assert made.some_rows(slice(None)) is made
-    columns = np.array([3, 7])
-    np.testing.assert_allclose(
-        made.some_of_adjoint(columns, jnp.ones(300)), a.sum(0)[columns], atol=1e-12
-    )
-    np.testing.assert_array_equal(made.matrix(), a.toarray())
-    np.testing.assert_allclose(made.gram(), (a.T @ a).toarray(), atol=1e-12)
+    some, columns = np.array([7, 0, 299]), np.array([3, 7])
+    found = parts_of(made, some, columns, np.ones(40), np.ones(300))
+    np.testing.assert_allclose(found["forward"], a[some].sum(1), atol=1e-12)
+    np.testing.assert_array_equal(found["rows"], a[some].toarray())
+    np.testing.assert_allclose(found["adjoint"], a.sum(0)[columns], atol=1e-12)
+    np.testing.assert_array_equal(found["matrix"], a.toarray())
+    np.testing.assert_allclose(found["gram"], (a.T @ a).toarray(), atol=1e-12)
 
 
 @pytest.mark.parametrize("tail", [(), (3,)], ids=["a vector", "columns"])
@@ -48,14 +65,16 @@ def test_dense_products_are_numpys(tail, double):
     a, x, y = (rng.normal(size=shape) for shape in ((5, 4), (4, *tail), (5, *tail)))
     made = block(a, "float64")
     assert isinstance(made, Dense) and made.shape == (5, 4)
-    np.testing.assert_allclose(made.forward(x), a @ x, atol=1e-13)
-    np.testing.assert_allclose(made.adjoint(y), a.T @ y, atol=1e-13)
+    forward, adjoint = both_products(made, x, y)
+    np.testing.assert_allclose(forward, a @ x, atol=1e-13)
+    np.testing.assert_allclose(adjoint, a.T @ y, atol=1e-13)
     some = np.array([3, 0])
-    np.testing.assert_allclose(made.some_of_forward(some, x), (a @ x)[some], atol=1e-13)
-    np.testing.assert_allclose(made.some_of_adjoint(some, y), (a.T @ y)[some], atol=1e-13)
-    np.testing.assert_array_equal(made.some_rows(some).matrix(), a[some])
-    np.testing.assert_allclose(made.gram(), a.T @ a, atol=1e-13)
-    np.testing.assert_array_equal(made.matrix(), a)
+    found = parts_of(made, some, some, x, y)
+    np.testing.assert_allclose(found["forward"], (a @ x)[some], atol=1e-13)
+    np.testing.assert_allclose(found["adjoint"], (a.T @ y)[some], atol=1e-13)
+    np.testing.assert_array_equal(found["rows"], a[some])
+    np.testing.assert_allclose(found["gram"], a.T @ a, atol=1e-13)
+    np.testing.assert_array_equal(found["matrix"], a)
 
 
 def test_rows_and_columns_of_every_length():
@@ -74,8 +93,9 @@ def test_rows_and_columns_of_every_length():
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=width), rng.normal(size=rows)
     with jax.enable_x64(True):
-        np.testing.assert_allclose(made.forward(jnp.asarray(x)), a @ x, rtol=1e-12, atol=1e-10)
-        np.testing.assert_allclose(made.adjoint(jnp.asarray(y)), a.T @ y, rtol=1e-12, atol=1e-10)
+        forward, adjoint = both_products(made, x, y)
+    np.testing.assert_allclose(forward, a @ x, rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(adjoint, a.T @ y, rtol=1e-12, atol=1e-10)
 
 
 def test_a_sparse_block_takes_the_room_of_its_nonzeros():
@@ -90,6 +110,16 @@ def test_a_sparse_block_takes_the_room_of_its_nonzeros():
     assert isinstance(block(csr_array(np.eye(3)), "float32"), Dense)  # a third is nonzero
 
 
+@functools.partial(jax.jit, static_argnames="name")
+def slopes_and_points(name, labels, v, step):
+    """Gradients, curvature, and proximal points with the gradients there, as one program."""
+    loss = LOSSES[name](labels, 3, "float64", weight=0.7)
+    scaled = loss.scaled(1.7)
+    points = loss.prox(v, step), scaled.prox(v, step)
+    slopes = loss.grad(points[0]), scaled.grad(points[1])
+    return loss.grad(v), jax.grad(loss.value)(v), jax.jacfwd(loss.grad)(v), points, slopes
+
+
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("step", [0.3, 40.0])
 def test_gradients_and_proximal_maps(name, step, double):
@@ -97,13 +127,11 @@ def test_gradients_and_proximal_maps(name, step, double):
     labels = rng.integers(0, 3, 12) if name == "softmax" else rng.choice([-1.0, 1.0], 12)
     loss = LOSSES[name](labels, 3, "float64", weight=0.7)
     v = 5 * rng.normal(size=loss.zeros().shape)
-    np.testing.assert_allclose(loss.grad(v), jax.grad(loss.value)(v), atol=1e-12)
-    z = loss.prox(jnp.asarray(v), step)
-    np.testing.assert_allclose((z - v) / step + loss.grad(z), 0, atol=1e-11)
-    scaled = loss.scaled(1.7)
-    z = scaled.prox(jnp.asarray(v), step)
-    np.testing.assert_allclose((z - v) / step + scaled.grad(z), 0, atol=1e-11)
-    curvature = jax.jacfwd(loss.grad)(jnp.asarray(v)).reshape(v.size, v.size)
+    grad, differentiated, curvature, *proximal = slopes_and_points(name, labels, v, step)
+    np.testing.assert_allclose(grad, differentiated, atol=1e-12)
+    for z, slope in zip(*proximal, strict=True):  # of the loss, and of the scaled one
+        np.testing.assert_allclose((np.asarray(z) - v) / step + slope, 0, atol=1e-11)
+    curvature = np.asarray(curvature).reshape(v.size, v.size)
     assert np.linalg.eigvalsh(curvature)[-1] <= loss.smoothness + 1e-12
     if name == "squared":
         np.testing.assert_allclose(loss.grad(loss.conjugate_grad(jnp.asarray(v))), v, atol=1e-12)

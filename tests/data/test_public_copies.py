@@ -90,6 +90,7 @@ def test_idx_sets(folder, name, mean, test_mean):
     assert found.test.x.mean(dtype=np.float64) == pytest.approx(test_mean, abs=5e-5)
 
 
+@pytest.mark.thorough
 def test_cifar10(folder):
     need(folder, "cifar10/labels.npz")
     found = load("cifar10")
@@ -101,6 +102,7 @@ def test_cifar10(folder):
     np.testing.assert_array_equal(found.test.y[:5], [3, 8, 8, 0, 6])
 
 
+@pytest.mark.thorough
 def test_femnist(folder):
     need(folder, "femnist/run_a")
     found = load("femnist")

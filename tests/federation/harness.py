@@ -23,6 +23,7 @@ from fedloom.federation.site.service import SiteService
 
 NAMES = ("berlin", "lyon", "torino")
 MORE = (*NAMES, "utrecht", "wien")
+SIZES = (8, 14, 14, 8, 14)  # unequal, and few different ones: each takes programs of its own
 ALGORITHM = {"key": "scaffold", "lr": 0.2, "local_steps": 3}
 SMALL = {
     "min_sites": 1,
@@ -53,8 +54,8 @@ min_sites = 2
 def clients(sites: int = 3):
     rng = np.random.default_rng(5)
     parts = [
-        (rng.normal(i / 2, 1, (8 + 3 * i, 3)).astype(np.float32), rng.integers(0, 2, 8 + 3 * i))
-        for i in range(sites)
+        (rng.normal(i / 2, 1, (rows, 3)).astype(np.float32), rng.integers(0, 2, rows))
+        for i, rows in enumerate(SIZES[:sites])
     ]
     for _, y in parts:
         y[:2] = (0, 1)

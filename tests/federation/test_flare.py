@@ -27,6 +27,11 @@ def made(tmp_path_factory):
         yield made
 
 
+# A job takes processes of its own. That of one more network, or of one more refusal, differs in
+# what sites without processes show as well: test_networks.py, test_conductor.py.
+another_job = pytest.mark.thorough
+
+
 def member(made) -> Kit:
     name = "member@fedloom.local"
     return made.lead._replace(path=made.lead.path.parent / name, name=name)
@@ -52,6 +57,7 @@ def test_the_trajectory_is_the_simulators(made, tmp_path):
     assert result.final["loss"] == pytest.approx(simulated.final["loss"], rel=1e-5)
 
 
+@another_job
 def test_a_network_from_pytorch_is_trained_by_processes_that_have_only_its_data(made, tmp_path):
     file = Path(__file__).parents[1] / "graphs" / "table.safetensors"
     chosen = settings(
@@ -74,6 +80,7 @@ def test_secure_sums_with_the_certificates_of_the_kits(made, tmp_path):
     assert [len(files) for files in said] == [1, 1, 1]
 
 
+@another_job
 def test_a_method_that_is_not_allowed_is_refused_by_the_sites(made, tmp_path):
     algorithm = {"key": "fedavg", "lr": 0.1}
     chosen = settings(algorithm=algorithm, federation={"sites": list(NAMES)})

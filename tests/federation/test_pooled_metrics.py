@@ -33,7 +33,7 @@ def simulated(chosen, held):
 def numbers():
     """Clients with numbers to predict."""
     rng = np.random.default_rng(2)
-    sizes = (9, 14, 6)
+    sizes = (9, 14, 9)
     x = [rng.normal(i, 1, (n, 3)).astype(np.float32) for i, n in enumerate(sizes)]
     pairs = [(part, (part.sum(1) + rng.normal(size=len(part))).astype(np.float32)) for part in x]
     return from_arrays(pairs, names=NAMES)
@@ -42,8 +42,8 @@ def numbers():
 def several():
     """Clients of three classes, of which one client lacks one."""
     rng = np.random.default_rng(4)
-    x = [rng.normal(i / 2, 1, (8 + i, 3)).astype(np.float32) for i in range(3)]
-    y = [rng.permutation(np.arange(8 + i) % (2 if i == 1 else 3)) for i in range(3)]
+    x = [rng.normal(i / 2, 1, (n, 3)).astype(np.float32) for i, n in enumerate((8, 9, 9))]
+    y = [rng.permutation(np.arange(n) % (2 if i == 1 else 3)) for i, n in enumerate((8, 9, 9))]
     return from_arrays(list(zip(x, y, strict=True)), names=NAMES)
 
 

@@ -26,6 +26,7 @@ from fedloom.exchange.site import Site
 from fedloom.population import alone, assemble, know
 from fedloom.protocol import Ask, Cohort, Replies
 from laws.trials import ALL, BATCH, ROUNDS, run, trial
+from tiers import in_turn
 
 
 @given(st.binary(min_size=32, max_size=32), st.integers(1, 6), st.data())
@@ -158,7 +159,9 @@ class Secure(Local):
 FAMILIES = list(dict.fromkeys(entry.family for entry in ALL))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", in_turn(FAMILIES, ["averaging", "minimax", "vertical", "wrappers"])
+)
 def test_a_method_that_uses_sums_only_has_the_same_trajectory(family, double, tmp_path):
     """One of each family; to which methods it applies at all is quick to find out."""
     obstacles = {}

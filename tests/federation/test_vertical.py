@@ -16,6 +16,7 @@ from fedloom.experiments import building, registries
 from fedloom.federation.policy_file import set_policy
 from fedloom.federation.server.sites import SiteError
 from fedloom.hints import needs
+from tiers import in_turn
 
 
 def simulated(folder, chosen):
@@ -56,7 +57,7 @@ def test_it_ends_where_the_simulator_ends(undisturbed):
 
 
 # What is said by the other methods is known from widths alone: tests/core/test_schema.py.
-@pytest.mark.parametrize("key", ["egvfl_compressed", "sharing_admm"])
+@pytest.mark.parametrize("key", in_turn(["egvfl_compressed", "sharing_admm"], ["sharing_admm"]))
 def test_other_vertical_methods_end_where_the_simulator_ends(key, tmp_path):
     table = building.describe(CATALOGUE[key].example(), registries.ALGORITHMS, tag="key")
     run = {"rounds": 4, "eval_every": 4, "metrics": ["loss", "objective"]}

@@ -12,6 +12,7 @@ import fedloom as fl
 from fedloom.checking import engines, resuming, secrecy
 from fedloom.checking.case import Case
 from fedloom.checking.federations import Trial
+from tiers import thorough
 
 GRAPHS = Path(__file__).parents[1] / "graphs"
 ROUNDS = 2
@@ -58,7 +59,14 @@ def own_norms():
 CASES = [local_norms, low_rank, unlike, own_norms]
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda f: f.__name__)
+# In every test run, statistics that stay at clients, and unlike networks side by side.
+SOME = (unlike, own_norms)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(f, marks=() if f in SOME else thorough, id=f.__name__) for f in CASES],
+)
 def case(request):
     return request.param()
 

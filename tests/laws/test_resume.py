@@ -3,9 +3,9 @@
 import pytest
 
 from fedloom.checking import resuming
-from laws.trials import ALL, KEYS, case
+from laws.trials import IN_TURN, case
 
 
-@pytest.mark.parametrize("entry", ALL, ids=KEYS)
+@pytest.mark.parametrize("entry", IN_TURN)
 def test_resume_is_exact(entry):
     resuming.is_exact(case(entry))

@@ -13,7 +13,7 @@ from fedloom import draws
 from fedloom.doctor import known_answers as doctor
 from fedloom.population import assemble
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from papers import averaging, composite, minimax, personal, robust, vertical
 from papers.minimax import AUCClients, Drawn
 from papers.personal import Levels, Networks

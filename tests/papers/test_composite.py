@@ -10,6 +10,7 @@ from conftest import data_folder
 from fedloom.algorithms import DecoupledProx, FastFedDA, FedADMM, FedDR, FedDualAvg, FedMid
 from papers import composite
 from papers.reference import Draws, LogisticClients
+from tiers import in_turn, thorough
 
 L1 = 0.05
 CLIENTS = LogisticClients()
@@ -18,7 +19,12 @@ PROBLEM = fl.problems.Logistic(l2=0.1, regulariser=fl.problems.L1(L1))
 
 
 def simulate(algorithm, *, problem=PROBLEM, clients=FEDERATION, **options):
-    settings = {"rounds": 5, "batch_size": 4, "precision": "float64"}
+    settings = {
+        "rounds": 5,
+        "batch_size": 4,
+        "precision": "float64",
+        "metrics": (),
+    }  # nothing is measured
     return fl.simulate(algorithm, problem, clients, **settings | options)
 
 
@@ -39,7 +45,7 @@ def test_decoupled_prox_follows_its_listing(batch_size, server_lr, double):
 
 
 def test_decoupled_prox_keeps_the_sum_of_its_corrections_at_zero(double):
-    for rounds in range(1, 9):
+    for rounds in range(1, 9):  # by one program
         state = simulate(DecoupledProx(lr=0.3), rounds=rounds).state
         close(state.clients[0].correction.sum(0), 0, 1e-13)
 
@@ -119,7 +125,7 @@ def test_fedadmm_follows_its_listing(double):
     close(simulate(method).model, expected)
 
 
-@pytest.mark.parametrize("batch_size", [4, None])
+@pytest.mark.parametrize("batch_size", [4, pytest.param(None, marks=thorough)])
 def test_fedadmm_is_feddr_whoever_takes_part(batch_size, double):
     rho, options = 1.3, {"rounds": 60, "batch_size": batch_size}
     admm = simulate(FedADMM(rho=rho, lr=0.2, cohort=2), **options)
@@ -141,7 +147,7 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", in_turn(EXACT, ["decoupled_prox", "feddr, a cohort", "fedadmm"]))
 def test_these_methods_reach_the_optimum(name, optimum):
     final = simulate(
         EXACT[name], rounds=800, batch_size=None, optimum=optimum, metrics=("optimality", "gap"),
@@ -230,7 +236,10 @@ REGULARISERS = {
 }
 
 
-@pytest.mark.parametrize("name", REGULARISERS)
+# One that shrinks, one of whole rows, one of a matrix, and one for each part of a model.
+@pytest.mark.parametrize(
+    "name", in_turn(REGULARISERS, ["l1", "group l1", "nuclear norm", "different parts"])
+)
 def test_everything_with_a_proximal_map_works_as_g(name):
     problem = fl.problems.Multinomial(
         l2=0.1, regulariser=REGULARISERS[name], intercept=name == "different parts"
@@ -262,6 +271,7 @@ def test_sparsity_is_a_metric(optimum):
     assert result.final["sparsity"] == np.mean(result.model == 0) > 0
 
 
+@thorough
 @pytest.mark.skipif(data_folder() is None, reason="needs a folder of public data: set FEDLOOM_DATA")
 def test_the_centralised_optimum_and_its_support_on_a9a(monkeypatch):
     """Every tenth row, so that it is quick; `fedloom reproduce composite-a9a` has all of them."""
@@ -280,6 +290,7 @@ def test_the_centralised_optimum_and_its_support_on_a9a(monkeypatch):
     assert 0.5 < np.mean(result.model == 0) < 0.8
 
 
+@thorough
 def test_the_figure_of_the_paper():
     """Full gradients, 20 features: below 1e-7 in 300 rounds, while the others plateau (D0)."""
     clients = fl.data.synthetic(10, 10, features=20, samples=200)  # a tenth of the paper's

@@ -15,7 +15,7 @@ PROBLEM = fl.problems.Logistic(l2=0.1, regulariser=fl.problems.L1(L1))
 
 
 def simulate(method, **options):
-    settings = {"rounds": 5, "batch_size": 4, "precision": "float64"}
+    settings = {"rounds": 5, "batch_size": 4, "precision": "float64", "metrics": ()}
     return fl.simulate(method, PROBLEM, FEDERATION, **settings | options)
 
 

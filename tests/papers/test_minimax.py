@@ -26,6 +26,7 @@ from fedloom.algorithms.minimax.resolvent import Resolvent
 from fedloom.diagnostics import potential, regime
 from fedloom.population import assemble
 from fedloom.simulator.trajectory import trajectory
+from tiers import thorough
 
 CONVEXITY, CONCAVITY, L1 = 0.5, 1.5, 0.3
 PRIMAL, DUAL = 4, 2
@@ -129,6 +130,7 @@ def test_control_variates_find_the_saddle_where_local_sgda_drifts():
     assert np.linalg.norm(drifted - target) > 0.01
 
 
+@thorough
 def test_codascas_limit_under_l1_is_off_by_the_length_of_a_round_unless_by_subgradients():
     def off(lr, regularise, **stages):
         steps = {"lr": lr, "dual_lr": lr, "local_steps": 8, "regularise": regularise}
@@ -218,7 +220,7 @@ def test_gradient_steps_reach_the_accuracy_asked_for(both, double):
     assert error <= 0.01 * way and 0 < iterations < 500
 
 
-@pytest.mark.parametrize("batch_size", [1, 5])
+@pytest.mark.parametrize("batch_size", [pytest.param(1, marks=thorough), 5])
 def test_saga_converges_linearly_on_batches(batch_size, double):
     @jax.jit
     def go_on(group, start, key):
@@ -253,6 +255,7 @@ def path(beta):
     return trajectory(FFMDR(beta=beta, solver=Exact()), saddle("size"), CLIENTS, rounds=400)
 
 
+@thorough
 def test_the_potential_decreases_inside_the_theorys_bound_and_not_far_outside():
     bound = (np.sqrt(85) - 9) / 4 / smoothness()
     inside = potential(path(0.98 * bound), beta=0.98 * bound, smoothness=smoothness())
@@ -338,6 +341,7 @@ def test_auc_with_a_network_and_one_class_a_client():
     assert result.final["auc"] > 0.6
 
 
+@thorough
 def test_robust_classification_with_separate_perturbations():
     rng = np.random.default_rng(5)
     rows = [(rng.normal(i / 3, 1, (10, 2)), rng.integers(0, 2, 10)) for i in range(3)]

@@ -16,6 +16,7 @@ from fedloom.optimisers import SGD, Adam, AdamW, Momentum
 from papers import averaging
 from papers.reference import Draws
 from papers.test_averaging import CLIENTS, close, simulate
+from tiers import in_turn
 
 
 def clipped(gradient, most):
@@ -66,13 +67,25 @@ OPTIMISERS = {
 OPTIONS = {"lr": 0.1, "cohort": 3}
 
 
-@pytest.mark.parametrize("kind", OPTIMISERS)
-def test_methods_step_as_the_optimiser_says(kind, double):
+def with_optimiser(kind):
+    """Options of a method, and those of its transcription."""
     optimiser, by_hand = OPTIMISERS[kind]
-    own = OPTIONS | {"steps": 4, "rounds": 3, "optimiser": by_hand}
-    settings = OPTIONS | {"local_steps": 4, "optimiser": optimiser}
+    return (
+        OPTIONS | {"local_steps": 4, "optimiser": optimiser},
+        OPTIONS | {"steps": 4, "rounds": 3, "optimiser": by_hand},
+    )
+
+
+@pytest.mark.parametrize("kind", OPTIMISERS)
+def test_fedavg_steps_as_the_optimiser_says(kind, double):
+    settings, own = with_optimiser(kind)
     got = simulate(fl.algorithms.FedAvg(**settings), rounds=3)
     close(got.model, averaging.fedavg(CLIENTS, Draws(CLIENTS, 4), **own))
+
+
+@pytest.mark.parametrize("kind", in_turn(OPTIMISERS, ["momentum", "adamw"]))
+def test_scaffold_steps_as_the_optimiser_says(kind, double):
+    settings, own = with_optimiser(kind)
     got = simulate(fl.algorithms.Scaffold(**settings), rounds=3)
     x, c, c_i = averaging.scaffold(CLIENTS, Draws(CLIENTS, 4), **own)
     close(got.model, x)
@@ -80,7 +93,13 @@ def test_methods_step_as_the_optimiser_says(kind, double):
     close(got.state.clients[0].control, c_i)
 
 
-@pytest.mark.parametrize("key", ["local_training", "mutual_learning", "pfedme", "apfl", "drfa"])
+@pytest.mark.parametrize(
+    "key",
+    in_turn(
+        ["local_training", "mutual_learning", "pfedme", "apfl", "drfa"],
+        ["mutual_learning", "pfedme", "drfa"],
+    ),
+)
 def test_methods_with_loops_of_their_own_remember_within_a_round(key):
     """Momentum of 0 is no momentum, and any other moves every model elsewhere."""
     entry = CATALOGUE[key]

@@ -23,7 +23,7 @@ from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.wrappers.base import layers
 from fedloom.population import assemble
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from laws.trials import SOME
 from papers.limits import (
     CLASSES,

@@ -1,5 +1,7 @@
 """The personal family against its transcriptions, and what the papers say of it."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,10 +23,11 @@ from fedloom.algorithms import (
 from fedloom.errors import ParameterError
 from fedloom.population import assemble
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from papers import personal
 from papers.personal import Levels, Networks
 from papers.reference import Draws, LogisticClients
+from tiers import thorough
 
 NET = Networks()
 CLIENTS = fl.data.from_arrays(NET.parts())
@@ -45,10 +48,14 @@ def close(a, b, tolerance=1e-12):
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
+@jax.jit
+def _first_state(method, federation):
+    return program.first_state(method, federation, draws.key(0), Plan(None, None))
+
+
 def first_state(method, problem):
     """The hub's and every client's state before the first round."""
-    federation = assemble(problem, CLIENTS, 4, "float64")
-    hub, groups = program.first_state(method, federation, draws.key(0), Plan(None, None))
+    hub, groups = jax.device_get(_first_state(method, assemble(problem, CLIENTS, 4, "float64")))
     return hub, by_client(problem, groups)
 
 
@@ -76,17 +83,19 @@ QUANTISERS = {
 }
 
 
+def quped(**options):
+    quantise = Quantisation(pull=0.05, pull_growth=1.1, centre_lr=0.05, **options)
+    return QuPeD(common_lr=0.3, guidance=0.4, quantise=quantise, **COUNTS | DECAY)
+
+
 @pytest.mark.parametrize("name", QUANTISERS)
 def test_quped_follows_its_listing(name, double):
     """Two architectures, 2 bits and full precision, three of four clients a round.
 
     As released, it is also strict: a round has one step less.
     """
-    options, strict = QUANTISERS[name], name.startswith("released")
-    quantise = Quantisation(pull=0.05, pull_growth=1.1, centre_lr=0.05, **options)
-    method = QuPeD(
-        common_lr=0.3, guidance=0.4, quantise=quantise, strict_listing=strict, **COUNTS | DECAY
-    )
+    method, strict = quped(**QUANTISERS[name]), name.startswith("released")
+    method, quantise = dataclasses.replace(method, strict_listing=strict), method.quantise
     hub, clients = first_state(method, MIXED)
     level = Levels(
         3, 12, pull=0.05, centre_lr=0.05, sign=quantise.sign, per_cell=quantise.per_cell,
@@ -193,27 +202,28 @@ def test_per_fedavg_follows_its_listing(variant, double):
     close(got.model, w, 1e-10 if variant == "hessian-free" else 1e-12)  # differences of length 1e-3
 
 
+ALONE = {"lr": 0.3, "local_steps": "2 epochs", "cohort": 3, "decay": 0.9}
+SINGLE = {"precision": "float32", "rounds": 6, "metrics": None}
+
+
 def test_quped_without_guidance_and_bits_is_local_training_bit_for_bit():
     """Also where clients take unequal numbers of steps, and step sizes decay."""
-    options = {"lr": 0.3, "local_steps": "2 epochs", "cohort": 3, "decay": 0.9}
-    run = {"precision": "float32", "rounds": 6, "metrics": None}
-    own = simulate(LocalTraining(**options), MIXED, **run)
-    alone = simulate(QuPeD(guidance=0.0, **options), MIXED, **run)
+    own = simulate(LocalTraining(**ALONE), MIXED, **SINGLE)
+    alone = simulate(QuPeD(guidance=0.0, **ALONE), MIXED, **SINGLE)
     for mine, theirs in zip(own.state.clients, alone.state.clients, strict=True):
         np.testing.assert_array_equal(mine.model, theirs.model)
         np.testing.assert_array_equal(mine.steps, theirs.steps)
     assert own.client_metrics["loss"].tolist() == alone.client_metrics["loss"].tolist()
-    guided = simulate(QuPeD(guidance=0.5, **options), MIXED, **run)
+    guided = simulate(QuPeD(guidance=0.5, **ALONE), MIXED, **SINGLE)
     assert (own.client_metrics["loss"] != guided.client_metrics["loss"]).all()
 
 
 def test_one_message_of_the_common_model_each_way():
     """Whatever the own models are; and none in local training."""
-    common = 4 * (3 * 2 + 2 + 2 * 3 + 3)
-    run = {"precision": "float32", "rounds": 5}
-    final = simulate(QuPeD(quantise=Quantisation(), **COUNTS), MIXED, **run).final
-    assert final["bytes_up"] == final["bytes_down"] == 5 * 3 * common
-    final = simulate(LocalTraining(lr=0.1), MIXED, **run).final
+    common = 8 * (3 * 2 + 2 + 2 * 3 + 3)
+    final = simulate(quped(), MIXED).final
+    assert final["bytes_up"] == final["bytes_down"] == RUN["rounds"] * 3 * common
+    final = simulate(LocalTraining(**ALONE), MIXED, **SINGLE).final
     assert final["bytes_up"] == final["bytes_down"] == 0
 
 
@@ -246,6 +256,7 @@ def test_clients_deploy_the_quantised_model():
         close(result.client_metrics["accuracy"][i], right.mean())
 
 
+@thorough
 def test_the_published_networks_train_together():
     """CNN1 in 2 bits at one client, CNN2 at full precision at another, one common CNN1."""
     rng = np.random.default_rng(4)

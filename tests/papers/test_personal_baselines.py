@@ -34,6 +34,7 @@ from papers.test_personal import (
     simulate,
     vector,
 )
+from tiers import thorough
 
 REGULARISED = fl.problems.Logistic(l2=0.1)
 
@@ -183,7 +184,7 @@ def test_fedbn_follows_its_listing_and_finds_the_norms(double):
     close(got.state.clients[0].own, norms)
 
 
-@pytest.mark.parametrize("method", [FedPer, FedRep])
+@pytest.mark.parametrize("method", [FedPer, pytest.param(FedRep, marks=thorough)])
 def test_bodies_and_heads_reach_the_optimum(method, double):
     """Softmax regression with own biases: their slopes vanish, and the weights' mean slope."""
     problem = fl.problems.Personal(fl.models.MLP(()), l2=0.1)

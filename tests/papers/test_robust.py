@@ -18,9 +18,10 @@ from fedloom.errors import ParameterError
 from fedloom.population import assemble
 from fedloom.protocol import Cohort, relay
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from papers import robust
 from papers.reference import Draws, LogisticClients
+from tiers import thorough
 
 CLIENTS = LogisticClients()
 FEDERATION = fl.data.from_arrays(CLIENTS.parts())
@@ -31,7 +32,7 @@ PLAN = Plan(None, None)
 
 
 def simulate(algorithm, *, problem=PROBLEM, clients=FEDERATION, **options):
-    settings = {"rounds": 5, "batch_size": 4, "precision": "float64"}
+    settings = {"rounds": 5, "batch_size": 4, "precision": "float64", "metrics": ()}
     return fl.simulate(algorithm, problem, clients, **settings | options)
 
 
@@ -113,8 +114,8 @@ def test_q_fedsgd_follows_its_listing(double):
     close(got.model, robust.q_fedsgd(CLIENTS, Draws(CLIENTS, 4), lr=0.5, q=2.0, rounds=5, cohort=3))
 
 
-@pytest.mark.parametrize("batch_size", [4, None])
-@pytest.mark.parametrize("cohort", [3, None])
+@pytest.mark.parametrize("batch_size", [4, pytest.param(None, marks=thorough)])
+@pytest.mark.parametrize("cohort", [3, pytest.param(None, marks=thorough)])
 def test_q_fedavg_without_q_is_fedavg(batch_size, cohort):
     """Exactly: the same bits, round for round."""
     options = {"problem": FREE, "batch_size": batch_size, "rounds": 20}
@@ -250,6 +251,7 @@ def test_drfa_with_one_step_and_everyone_is_afl_but_for_where_losses_are_taken(d
     close(other.state.hub.weights, robust.simplex(0.25 + 0.2 * np.array(losses)))
 
 
+@thorough
 def test_a_vanishing_mu_makes_drfa_prox_drfa(double):
     plain = simulate(DRFA(lr=0.3, weight_lr=0.2, cohort=3), rounds=20)
     for prior in ("quadratic", "kl"):
@@ -383,6 +385,7 @@ def test_adult_is_divided_by_sex_and_by_race(adult):
     assert race.sizes.sum() == 32561 and race.test_sizes.sum() == 16281
 
 
+@thorough
 def test_on_adult_by_sex_drfa_leads_in_rounds_and_averaging_stays_behind(adult):
     """The paper's figure 4, in one seed: all at the stated rates, 10 local steps, AFL with one."""
     clients = fl.data.partition(adult, "column", column="sex", clients_each=5)

@@ -15,6 +15,7 @@ from fedloom.schedules import Cosine, Exponential, Steps, Warmup
 from papers import averaging
 from papers.reference import Draws, LogisticClients
 from papers.test_averaging import CLIENTS, FEDERATION, PROBLEM, close, simulate
+from tiers import in_turn
 
 
 def cosine(start, rounds, end):
@@ -34,15 +35,25 @@ SCHEDULES = {
 }
 
 
-@pytest.mark.parametrize("kind", SCHEDULES)
-def test_methods_take_the_step_size_of_the_round(kind, double):
+def with_schedule(kind):
+    """Options of a method, and those of its transcription."""
     schedule, formula = SCHEDULES[kind]
-    own = {"steps": 4, "cohort": 3, "rounds": 5, "lr": lambda r: formula(r - 1)}
-    settings = {"lr": schedule, "local_steps": 4, "cohort": 3}
-    close(
-        simulate(fl.algorithms.FedAvg(**settings)).model,
-        averaging.fedavg(CLIENTS, Draws(CLIENTS, 4), **own),
+    return (
+        {"lr": schedule, "local_steps": 4, "cohort": 3},
+        {"steps": 4, "cohort": 3, "rounds": 5, "lr": lambda r: formula(r - 1)},
     )
+
+
+@pytest.mark.parametrize("kind", SCHEDULES)
+def test_fedavg_takes_the_step_size_of_the_round(kind, double):
+    settings, own = with_schedule(kind)
+    got = simulate(fl.algorithms.FedAvg(**settings))
+    close(got.model, averaging.fedavg(CLIENTS, Draws(CLIENTS, 4), **own))
+
+
+@pytest.mark.parametrize("kind", in_turn(SCHEDULES, ["warmup"]))
+def test_scaffold_takes_the_step_size_of_the_round(kind, double):
+    settings, own = with_schedule(kind)
     got = simulate(fl.algorithms.Scaffold(**settings))
     x, c, c_i = averaging.scaffold(CLIENTS, Draws(CLIENTS, 4), **own)
     close(got.model, x)

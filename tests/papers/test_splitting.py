@@ -60,7 +60,7 @@ LISTINGS = {
 
 
 def simulate(method, problem, rounds=ROUNDS, **options):
-    settings = {"batch_size": BATCH, "precision": "float64", "eval_every": rounds}
+    settings = {"batch_size": BATCH, "precision": "float64", "eval_every": rounds, "metrics": ()}
     return fl.simulate(method, problem, PARTIES, rounds=rounds, **settings | options)
 
 

@@ -18,7 +18,7 @@ WIDTH = sum(DATA.widths)
 
 def simulate(method, rounds, problem=PROBLEM, parties=PARTIES):
     return fl.simulate(
-        method, problem, parties, rounds=rounds, eval_every=rounds, precision="float64"
+        method, problem, parties, rounds=rounds, eval_every=rounds, precision="float64", metrics=()
     )
 
 

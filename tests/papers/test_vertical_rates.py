@@ -20,6 +20,7 @@ from fedloom.algorithms import (
 )
 from fedloom.data.packed import find
 from fedloom.operators.compressors import RandK, TopK
+from tiers import in_turn, thorough
 
 PROBLEM = fl.problems.Vertical(l2=0.1034486, mean=True)
 RANDOMISED = {
@@ -64,7 +65,7 @@ def gaps(mushrooms):
     return of
 
 
-@pytest.mark.parametrize("name", RANDOMISED)
+@pytest.mark.parametrize("name", in_turn(RANDOMISED, ["topk", "partial"]))
 def test_randomised_methods_converge_linearly(name, gaps):
     found = gaps(name)
     assert found[-1] < -8
@@ -72,6 +73,7 @@ def test_randomised_methods_converge_linearly(name, gaps):
     assert late == pytest.approx(early, rel=0.2)
 
 
+@thorough
 def test_reference_points_halve_the_pace(gaps):
     """In the mean x + w moves by step F, so at one step it takes twice EGVFL's iterations."""
     assert gaps("randk")[15] == pytest.approx(gaps("whole")[15], rel=0.1)

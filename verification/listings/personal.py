@@ -15,7 +15,7 @@ from fedloom.models import MLP
 from fedloom.population import assemble
 from fedloom.problems import Personal
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from papers import personal, personal_baselines
 from papers.personal import Levels, Networks
 from papers.reference import Draws

@@ -15,7 +15,7 @@ from fedloom.checking.verdicts import BrokenLawError, InapplicableError, close
 from fedloom.errors import FedloomError
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Tree
 
 _PLAN = Plan(None, None)

@@ -13,19 +13,19 @@ from fedloom.checking.verdicts import BrokenLawError, Difference, same_bits
 from fedloom.protocol import Ask, Replies, at_round, relay
 from fedloom.pytrees import named, to_host
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Held, Tree
 
 _PLAN = Plan(None, None)
 _NONSENSE = 7.0  # what the place of a reply that did not come may hold
 
 
-def _round_with_losses(case: Case) -> Callable[[Held, Array], Tree]:
+def _round_with_losses(case: Case) -> Callable[[Held, Held], Tree]:
     """One round as a function of who is lost, and of what stands in the places of the lost."""
     method, federation = case.method, case.federation()
     root = draws.key(3)
 
-    def play(lost: Held, nonsense: Array) -> Tree:
+    def play(lost: Held, nonsense: Held) -> Tree:
         start, before, _ = program.opening(method, federation, root, _PLAN)
         answered = [jnp.zeros(len(case.trial.clients), bool)]
 
@@ -67,9 +67,10 @@ def spares_the_absent(case: Case) -> str:
     return "without one client, and without all"
 
 
-def _spares(case: Case, play: Callable[[Held, Array], Tree], lost: np.ndarray) -> None:
-    hub, models, before, after, answered = to_host(play(lost, jnp.zeros(())))
-    other = to_host(play(lost, jnp.full((), _NONSENSE)))[0]
+def _spares(case: Case, play: Callable[[Held, Held], Tree], lost: np.ndarray) -> None:
+    # Numbers of one kind, so that both are played by one program.
+    hub, models, before, after, answered = to_host(play(lost, np.zeros(())))
+    other = to_host(play(lost, np.full((), _NONSENSE)))[0]
     who = "everyone is lost" if lost.all() else "client 0 is lost"
     for members, old, new in zip(case.trial.groups(), before, after, strict=True):
         for place, i in enumerate(members):

@@ -15,7 +15,7 @@ from fedloom.population import Federation
 from fedloom.protocol import Algorithm, Replies, Round, at_round, relay
 from fedloom.pytrees import to_host
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Tree
 
 _PLAN = Plan(None, None)

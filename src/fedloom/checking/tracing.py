@@ -14,7 +14,7 @@ from fedloom.checking.case import Case
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm, at_round
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 
 _PLAN = Plan(None, None)
 

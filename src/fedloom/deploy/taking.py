@@ -21,7 +21,7 @@ from fedloom.preparation import Preparation
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Tree
 
 

@@ -25,7 +25,7 @@ from fedloom.problems.vertical import Vertical
 from fedloom.protocol import Algorithm, Ask, Replies, Round, at_round
 from fedloom.pytrees import abstract, pytree, static
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.rows import Rows, store
 from fedloom.types import Array, Held, Tree
 

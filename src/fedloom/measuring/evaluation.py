@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from fedloom.directions import ROWS, by_rows, shown_without_scores
+from fedloom.measuring import handing_out
 from fedloom.measuring.objective_value import smooth_part
 from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
 from fedloom.measuring.wanted import Wanted, chosen_from
@@ -28,7 +29,7 @@ from fedloom.population import Federation, Group
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import compiled
-from fedloom.rounds.mapping import Plan, map_group
+from fedloom.rounds.parts import Plan, map_group
 from fedloom.rows import ClientRows, Rows
 from fedloom.types import Array, Held, Tree
 
@@ -56,7 +57,7 @@ def whole_model(
     algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
 ) -> Array:
     """The model that the run leaves, as a vector: the hub's."""
-    return algorithm.model(hub, federation.fed)
+    return handing_out.model_of(algorithm, federation.fed, hub)
 
 
 def measure(

@@ -20,8 +20,8 @@ from fedloom.measuring.wanted import Wanted, chosen_from
 from fedloom.population import Federation, LabelParty
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.compiling import compiled
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.compiling import compiled, reproducible
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Tree
 
 OF_PARTIES = ("features", "contribution")
@@ -35,6 +35,7 @@ def choose(
     return chosen_from(names, problem, has_optimum, OF_THE_WHOLE)
 
 
+@reproducible()
 def whole_model(
     algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
 ) -> Array:

@@ -10,7 +10,7 @@ from fedloom.measuring.wanted import Wanted
 from fedloom.population import Federation
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Tree
 
 

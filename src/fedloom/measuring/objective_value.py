@@ -20,7 +20,7 @@ import numpy as np
 from fedloom.measuring import party_scores
 from fedloom.population import Federation
 from fedloom.problems.vertical import Vertical
-from fedloom.rounds.mapping import Plan, map_group
+from fedloom.rounds.parts import Plan, map_group
 from fedloom.types import Array
 
 _NEWTON_STEPS = 30
@@ -59,6 +59,7 @@ def smooth_part(federation: Federation, plan: Plan, dual: str) -> Callable[[Arra
 def maximum(value: Callable[[Array, Array], Array], w: Array, start: Array) -> Array:
     """The maximum of value(w, y) over y, for a function that is strongly concave in y."""
 
+    @jax.jit  # JAX then reads it once, for the three places in which it stands
     def newton(w: Array, y: Array) -> Array:
         slope, curvature = jax.grad(value, 1)(w, y), jax.hessian(value, 1)(w, y)
         return y - jnp.linalg.solve(curvature, slope)

@@ -29,7 +29,7 @@ from fedloom.population import Federation, LabelParty, assemble
 from fedloom.problems.base import Problem
 from fedloom.rounds.compiling import reproducible
 from fedloom.rounds.given import check_clients, check_problem, named
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Held, Tree
 
 _Four = tuple[Array, Array, Array, Array]
@@ -146,19 +146,21 @@ def _solve(
     whole = smooth_part(federation, _PLAN, dual)
     # A vertical loss may be a sum over rows; divided by their number it is of a common scale.
     rows = len(fed.labels) if isinstance(fed, LabelParty) and not fed.problem.mean else 1
-    smooth = lambda w: whole(w) / rows  # noqa: E731
+    # Jitted by themselves, so that JAX reads them once, though they stand in several places.
+    smooth = jax.jit(lambda w: whole(w) / rows)
+    slope = jax.jit(jax.grad(smooth))
     prox = lambda v, step: fed.prox(v, step / rows)  # noqa: E731
     if fed.layout.size <= _NEWTON_LIMIT:
-        w = _proximal_newton(smooth, prox, start, tolerance)
+        w = _proximal_newton(slope, prox, start, tolerance)
     else:
         w = _fista(smooth, prox, start, tolerance, iterations)
-    residual = jnp.abs(_step(smooth, prox, w, jnp.ones(()))).max()
+    residual = jnp.abs(_step(slope, prox, w, jnp.ones(()))).max()
     return w, whole(w) + fed.regularisation(w), residual
 
 
-def _step(smooth: Callable, prox: Callable, w: Array, step: Array) -> Array:
+def _step(slope: Callable, prox: Callable, w: Array, step: Array) -> Array:
     """How far a proximal gradient step goes; zero exactly at a solution."""
-    return w - prox(w - step * jax.grad(smooth)(w), step)
+    return w - prox(w - step * slope(w), step)
 
 
 def _fista(
@@ -202,19 +204,19 @@ def _fista(
     return jax.lax.while_loop(unfinished, body, first)[0]
 
 
-def _proximal_newton(smooth: Callable, prox: Callable, start: Array, tolerance: float) -> Array:
+def _proximal_newton(slope: Callable, prox: Callable, start: Array, tolerance: float) -> Array:
     """Newton steps on the smooth part, with the regulariser kept whole in each quadratic model."""
 
     def body(state: _Four) -> _Four:
         w, before, _, taken = state
-        grad, hessian = jax.grad(smooth)(w), jax.hessian(smooth)(w)
+        grad, hessian = slope(w), jax.jacfwd(slope)(w)
 
         def model(u: Array) -> Array:
             return grad @ (u - w) + 0.5 * (u - w) @ hessian @ (u - w)
 
         target = _fista(model, prox, w, tolerance / 1000, 20_000)
         # Damped where the full step is too long, as a merit the residual of a proximal step.
-        merit = lambda u: jnp.abs(_step(smooth, prox, u, jnp.ones(()))).max()  # noqa: E731
+        merit = lambda u: jnp.abs(_step(slope, prox, u, jnp.ones(()))).max()  # noqa: E731
         steps = w + jnp.exp2(-jnp.arange(6.0))[:, None] * (target - w)
         merits = jax.lax.map(merit, steps)
         best = jnp.argmin(merits)

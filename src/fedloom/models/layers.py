@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedloom.errors import DataError
 from fedloom.parameters import one_of, param
@@ -130,24 +131,26 @@ def max_pool(x: Array) -> Array:
     return _windows(x).max((2, 4))
 
 
-def _max_pool_forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
-    pooled = max_pool(x)
-    return pooled, (x, pooled)
+def _max_pool_forward(x: Array) -> tuple[Array, Array]:
+    return max_pool(x), x
 
 
-def _max_pool_backward(saved: tuple[Array, Array], gradient: Array) -> tuple[Array]:
+def _max_pool_backward(x: Array, gradient: Array) -> tuple[Array]:
     """The gradient goes to the first maximum of each window.
 
-    JAX's own rule divides it among ties, which costs two more passes over the images.
+    JAX's own rule divides it among ties, which costs two more passes over the images. The numbers
+    of a window are compared with each other, and not with the maximum that was found before: XLA
+    may compute them again, and round otherwise. Where the gradient goes is a number of 32 bits: on
+    a CPU, masks and smaller numbers are compared one by one.
     """
-    x, pooled = saved
-    is_max = _windows(x) == pooled[:, :, None, :, None, :]
-    a, b = is_max[:, :, 0, :, 0], is_max[:, :, 0, :, 1]
-    c, d = is_max[:, :, 1, :, 0], is_max[:, :, 1, :, 1]
-    top = jnp.stack([a, b & ~a], axis=3)
-    bottom = jnp.stack([c & ~(a | b), d & ~(a | b | c)], axis=3)
-    first = jnp.stack([top, bottom], axis=2)
-    spread = jnp.where(first, gradient[:, :, None, :, None, :], 0)
+    windows = _windows(x)
+    a, b = windows[:, :, 0, :, 0], windows[:, :, 0, :, 1]
+    c, d = windows[:, :, 1, :, 0], windows[:, :, 1, :, 1]
+    above = jnp.maximum(a, b) >= jnp.maximum(c, d)
+    first = jnp.where(above, jnp.where(a >= b, 0, 1), jnp.where(c >= d, 2, 3))
+    place = np.arange(4, dtype=np.int32).reshape(1, 1, 2, 1, 2, 1)
+    here = first.astype(np.int32)[:, :, None, :, None, :] == place
+    spread = jnp.where(here, gradient[:, :, None, :, None, :], 0)
     rows, high, _, wide, _, channels = spread.shape
     spread = spread.reshape(rows, 2 * high, 2 * wide, channels)
     edges = [(0, full - have) for full, have in zip(x.shape, spread.shape, strict=True)]

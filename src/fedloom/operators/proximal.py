@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from fedloom.lazy import public
 from fedloom.types import Array, Scalar
@@ -81,7 +80,9 @@ def project_ball(v: Array, radius: Scalar) -> Array:
         v: The point.
         radius: Of the ball, in the Euclidean norm.
     """
-    return optax.projections.projection_l2_ball(v, radius)
+    from optax.projections import projection_l2_ball
+
+    return projection_l2_ball(v, radius)
 
 
 def project_simplex(v: Array, total: Scalar = 1.0) -> Array:

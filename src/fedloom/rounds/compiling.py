@@ -22,6 +22,9 @@ F = TypeVar("F", bound=Callable)
 # Where steps are small, XLA's splitting of every kernel over CPU threads costs more than it gains:
 # with it, a round of logistic regression over twenty clients took 1.5 times as long.
 _SEQUENTIAL_KERNELS = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
+# What a crew of threads computes together leaves no thread over for kernels (`rounds.crew`). One
+# thread alone is to come to the same bits, so that it has the same kernels.
+_NO_OTHER_THREAD = {"xla_cpu_multi_thread_eigen": False}
 _DETERMINISTIC = {"xla_gpu_exclude_nondeterministic_ops": True}
 
 _FOLDER = "jax_compilation_cache_dir"
@@ -40,6 +43,7 @@ def compiled(
     *static: str,
     given_away: tuple[str, ...] = (),
     small_steps: bool = False,
+    by_threads: bool = False,
     deterministic: bool = True,
 ) -> F:
     """`function` compiled, with these arguments static.
@@ -47,13 +51,17 @@ def compiled(
     The same function gives the same compiled one, so that all who use it share its programs. What
     is given away is gone after a call, and results are written in its place.
     """
-    options: dict[str, Any] | None = None
-    if jax.default_backend() == "cpu" and small_steps:
-        options = _SEQUENTIAL_KERNELS
+    options: dict[str, Any] = {}
+    if jax.default_backend() == "cpu":
+        options |= _SEQUENTIAL_KERNELS if small_steps else {}
+        options |= _NO_OTHER_THREAD if by_threads else {}
     elif jax.default_backend() == "gpu" and deterministic:
-        options = _DETERMINISTIC
+        options |= _DETERMINISTIC
     return jax.jit(  # type: ignore[return-value]
-        function, static_argnames=static, donate_argnames=given_away, compiler_options=options
+        function,
+        static_argnames=static,
+        donate_argnames=given_away,
+        compiler_options=options or None,
     )
 
 

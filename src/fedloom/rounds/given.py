@@ -8,7 +8,6 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset
 from fedloom.data.parties import Parties
@@ -55,6 +54,8 @@ def check_method(who: str, method: Any, name: str = "algorithm") -> None:
     if isinstance(method, type) and issubclass(method, Algorithm):
         hint = f"Write {_call(method)}."
     elif isinstance(method, str):
+        from fedloom.algorithms.catalogue import CATALOGUE  # all families, for a hint alone
+
         entry = CATALOGUE.get(method.lower())
         made = _call(entry.cls) if entry else "FedAvg(lr=0.1)"
         hint = f"A key is for settings files; write fl.algorithms.{made}."

@@ -2,29 +2,20 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
 
 from fedloom import draws
-from fedloom.divided_rows import AXIS, fetched, specs
 from fedloom.errors import ProtocolError
 from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Cohort, Replies
 from fedloom.pytrees import check_alike
+from fedloom.rounds.parts import Plan, is_static, map_group
 from fedloom.types import Array, Held, Tree
-
-
-class Plan(NamedTuple):
-    """How clients are mapped; static, a part of the compiled program."""
-
-    lanes: int | None  # how many clients are computed side by side; None: the whole cohort
-    mesh: Mesh | None  # devices over which the cohort is divided; None: one device
 
 
 class Slots(NamedTuple):
@@ -70,74 +61,6 @@ def answer(
     return states, Replies(value, dataclasses.replace(request.to, present=present))
 
 
-def map_group(
-    group: Group | Party, work: Callable[..., Tree], plan: Plan, common: Tree, *per_client: Tree
-) -> Tree:
-    """Apply `work(common, f, measured, *rows)` to clients: side by side, in portions, over devices.
-
-    What all clients see is handed over as `common`: an array that `work` took from around it would
-    belong to all devices together, and `zeros_like` of it could not be made on one of them. The
-    first of `per_client` holds the clients' positions in the group; `measured` are the rows on
-    which a client is measured, for who asks all clients at once.
-    """
-    size = per_client[0].shape[0]
-    everyone = _is_static(per_client[0]) and np.array_equal(per_client[0], np.arange(group.size))
-    index = jnp.arange(size) if everyone else jnp.asarray(per_client[0])
-    per_client = (index, *per_client[1:])
-
-    def here(group: Group | Party, common: Tree, *per_client: Tree) -> Tree:
-        def one(index: Array, *rest: Tree) -> Tree:
-            measured = group.measured.client(index) if isinstance(group, Group) else None
-            return work(common, group.objective(index), measured, *rest)
-
-        if per_client[0].shape[0] == 1:  # nothing to map: plain kernels, without a batch axis
-            out = one(*jax.tree.map(lambda a: a[0], per_client))
-            return jax.tree.map(lambda a: jnp.asarray(a)[None], out)
-        if plan.lanes is None or plan.lanes >= per_client[0].shape[0]:
-            return jax.vmap(one)(*per_client)
-        lanes = None if plan.lanes == 1 else plan.lanes
-        return jax.lax.map(lambda row: one(*row), per_client, batch_size=lanes)
-
-    rows_divided = isinstance(group, Group) and group.train.each > 0
-    if plan.mesh is None or (size < plan.mesh.size and not rows_divided):
-        return here(group, common, *per_client)
-    devices = plan.mesh.size
-    padded = jax.tree.map(lambda a: _padded(a, -(-size // devices) * devices), per_client)
-    divided, whole = PartitionSpec(AXIS), PartitionSpec()
-
-    def on_device(group: Any, common: Tree, asked: Array, *per_client: Tree) -> Tree:
-        if rows_divided and not everyone:
-            group = dataclasses.replace(group, train=fetched(group.train, asked, devices))
-            per_client = (jnp.arange(len(asked) // devices), *per_client[1:])
-        return here(group, common, *per_client)
-
-    out = jax.shard_map(
-        on_device,
-        mesh=plan.mesh,
-        in_specs=(_lies(group), whole, whole, *[divided] * len(per_client)),
-        out_specs=divided,
-        check_vma=False,
-    )(group, common, padded[0], *padded)
-    # Every device then holds all rows, so that the hub sums them in the same order everywhere.
-    everywhere = jax.sharding.NamedSharding(plan.mesh, whole)
-    return jax.tree.map(lambda a: jax.lax.with_sharding_constraint(a, everywhere)[:size], out)
-
-
-def _lies(group: Group | Party) -> Any:
-    """Which arrays of a group are divided over the devices, and which lie on each of them."""
-    whole = PartitionSpec()
-    if isinstance(group, Party) or not group.train.each:
-        return whole
-    rest: Any = jax.tree.map(lambda _: whole, group)
-    return dataclasses.replace(rest, train=specs(group.train), test=specs(group.test))
-
-
-def _padded(array: Array, length: int) -> Array:
-    """An array brought to a length by what it begins with."""
-    times, more = divmod(length, len(array))
-    return jnp.concatenate([*[array] * times, array[:more]])
-
-
 def _run(
     algorithm: Algorithm,
     group: Group | Party,
@@ -152,7 +75,7 @@ def _run(
     """One group's part of an exchange."""
     ids = slots.clients if group.members is None else jnp.asarray(group.members)[slots.clients]
     client_keys = jax.vmap(lambda id: draws.client_key(root, round, exchange, id))(jnp.asarray(ids))
-    whole_group = _is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
+    whole_group = is_static(slots.clients) and np.array_equal(slots.clients, np.arange(group.size))
     before = state if whole_group else _taken(state, slots.clients)
 
     def work(
@@ -171,7 +94,7 @@ def _run(
         common = (algorithm,)
         per_client += (jax.tree.map(lambda stack: stack[slots.places], request.message),)
     after, reply = map_group(group, work, plan, common, *per_client)
-    if _is_static(slots.present) and np.all(slots.present):
+    if is_static(slots.present) and np.all(slots.present):
         if whole_group:
             return after, reply
         return jax.tree.map(lambda s, a: s.at[slots.clients].set(a), state, after), reply
@@ -206,7 +129,7 @@ def _slots(cohort: Cohort, group: Group | Party, n: int) -> Slots:
         return Slots(np.arange(size), cohort.ids, cohort.present)
     position = np.full(n, group.size, np.int32)
     position[list(group.members)] = np.arange(group.size)
-    if _is_static(cohort.ids):
+    if is_static(cohort.ids):
         places = np.flatnonzero(position[cohort.ids] < group.size)
         return Slots(places, position[cohort.ids[places]], cohort.present[places])
     index = jnp.asarray(position)[cohort.ids]
@@ -220,7 +143,7 @@ def _merge(parts: list[tuple[Slots, Tree]], cohort: Cohort) -> Tree:
     if len(parts) == 1:
         return parts[0][1]
     size = len(cohort)
-    if all(_is_static(s.places) and _is_static(s.present) and s.present.all() for s, _ in parts):
+    if all(is_static(s.places) and is_static(s.present) and s.present.all() for s, _ in parts):
         order = np.argsort(np.concatenate([slots.places for slots, _ in parts]))
         in_order = np.array_equal(order, np.arange(size))
 
@@ -269,7 +192,3 @@ def _check_stack(request: Ask) -> None:
                 f"an entry for each of the {len(request.to)} slots of the cohort; one has the "
                 f"shape {jnp.shape(leaf)}. Stack one message for each."
             )
-
-
-def _is_static(array: Held) -> bool:
-    return isinstance(array, np.ndarray)

@@ -12,7 +12,8 @@ from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Round, at_round, outcome_of
 from fedloom.pytrees import check_alike, payload_bytes, shapes
 from fedloom.replies import Replies
-from fedloom.rounds.mapping import Plan, answer, map_group
+from fedloom.rounds.mapping import answer
+from fedloom.rounds.parts import Plan, map_group
 from fedloom.types import Array, Held, Tree
 
 

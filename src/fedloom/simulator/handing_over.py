@@ -16,19 +16,33 @@ from fedloom.rounds.compiling import compiled
 from fedloom.rounds.program import State
 from fedloom.types import Tree
 
-KEPT_SECONDS = 5.0  # after which a copy is made anew
+_SECONDS = 5.0  # after which a copy is made anew
 
 
-class Kept(NamedTuple):
-    """A state to which a run can go back, and the bytes that were sent until then."""
+class Sent(NamedTuple):
+    """A state, and the bytes that were sent until then."""
 
     state: State
     bytes_down: int
     bytes_up: int
 
-    def copy(self) -> "Kept":
-        """The same, to be given away."""
-        return self._replace(state=copied(self.state))
+
+class WayBack:
+    """A state to which a run can go back, kept from time to time."""
+
+    def __init__(self, begin: Sent, seconds: float) -> None:
+        self._kept, self._at = begin, seconds
+
+    def keep(self, now: Sent, seconds: float) -> None:
+        """Have a copy that is not too old, after so many seconds of the run."""
+        if seconds - self._at < _SECONDS:
+            return
+        del self._kept  # so that there are two copies at the most
+        self._kept, self._at = now._replace(state=copied(now.state)), seconds
+
+    def take(self) -> Sent:
+        """What was kept, in a copy that may be given away."""
+        return self._kept._replace(state=copied(self._kept.state))
 
 
 def copied(state: State) -> State:

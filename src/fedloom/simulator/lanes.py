@@ -14,7 +14,7 @@ import jax
 from fedloom.exchange.expected import expected_exchanges
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import payload_bytes
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.simulator import hosts
 from fedloom.types import Array
 

@@ -88,6 +88,7 @@ def _side_by_side(
 ) -> list[Result]:
     results: dict[int, Result] = {}
     stop = threading.Event()
+    options = {**options, "devices": 1}  # every core has a run of its own
 
     def run(i: int) -> None:
         if not stop.is_set():

@@ -14,18 +14,20 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 from fedloom import divided_rows
 from fedloom.divided_rows import source
 from fedloom.errors import DataError
 from fedloom.hub_view import LabelParty
-from fedloom.on_disk import OnDisk, room_for
+from fedloom.on_disk import ALIGNED, OnDisk, room_for
 from fedloom.population import Federation
 from fedloom.pytrees import payload_bytes
-from fedloom.rounds.mapping import Plan
-from fedloom.rows import OnHost, Rows, Store
+from fedloom.rounds.parts import Plan
+from fedloom.rows import OnHost, Rows, Store, narrowed
 from fedloom.simulator import hosts
 from fedloom.simulator import lanes as lanes_of
+from fedloom.types import Tree
 
 _OF_A_DEVICE = 0.5  # of its free memory; models and gradients need the rest
 _OF_A_MACHINE = 0.25  # of its memory, over all devices that are its CPU
@@ -38,7 +40,7 @@ def placed(federation: Federation, plan: Plan) -> Federation:
     held = [store for group in federation.groups for store in (group.train, group.test) if store]
     limit = room(any(isinstance(store.rows.x, OnHost) for store in held))
     if limit is None or _bytes(held) <= limit:
-        return _in_memory(federation)
+        return _narrow(_in_memory(federation))
     mesh = plan.mesh
     if mesh is not None and sum(divided_rows.share(s, mesh.size) for s in held) <= limit:
         _tell(f"the rows are divided over the {mesh.size} devices: all do not fit on each")
@@ -49,6 +51,30 @@ def placed(federation: Federation, plan: Plan) -> Federation:
     else:
         _tell("the rows stay on the disk: they do not fit into memory")
     return _each_store(federation, Store.streamed)
+
+
+def put(tree: Tree, plan: Plan) -> Tree:
+    """Put arrays on the device, or on all devices of the plan; shared arrays stay shared."""
+    where = None if plan.mesh is None else NamedSharding(plan.mesh, PartitionSpec())
+    known: dict[int, Any] = {}
+
+    def made(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_replicated:
+            return leaf  # rows that are divided
+        if where is not None and hosts.several() and isinstance(leaf, np.ndarray):
+            # As `device_put`, which would send the rows around to compare them once more.
+            array = np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
+            return jax.make_array_from_callback(array.shape, where, lambda part: array[part])
+        if isinstance(leaf, np.ndarray) and jax.default_backend() == "cpu":
+            leaf = _aligned(leaf)
+        return jax.device_put(leaf, where)
+
+    def once(leaf: Any) -> Any:
+        if id(leaf) not in known:
+            known[id(leaf)] = made(leaf)
+        return known[id(leaf)]
+
+    return jax.tree.map(once, tree)
 
 
 def room(on_disk: bool) -> int | None:
@@ -104,6 +130,8 @@ def _in_memory(federation: Federation) -> Federation:
     read: dict[tuple[int, int], np.ndarray] = {}
 
     def held(store: Store) -> Store:
+        if not isinstance(store.rows.x, OnHost):
+            return store
         array, count = source(store.rows.x), len(store.rows.y)  # which is padded
         if not isinstance(array, OnDisk):
             return store
@@ -117,10 +145,32 @@ def _in_memory(federation: Federation) -> Federation:
         return _each_store(federation, held)
 
 
+def _narrow(federation: Federation) -> Federation:
+    """The federation with rows of whole numbers in a byte each; what groups share stays shared."""
+    known: dict[int, Any] = {}
+
+    def held(store: Store) -> Store:
+        x = store.rows.x
+        if id(x) not in known:
+            known[id(x)] = narrowed(np.asarray(x))
+        return dataclasses.replace(store, rows=Rows(known[id(x)], store.rows.y))
+
+    return _each_store(federation, held)
+
+
 def _bytes(held: list[Store]) -> int:
     """What all rows take on a device."""
     arrays = {id(a): a for store in held for a in map(source, store.rows)}
     return sum(a.nbytes for a in arrays.values()) + payload_bytes([s.domains for s in held])
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    """The array where the devices of a CPU take it as it lies, or a copy that begins so."""
+    if array.ctypes.data % ALIGNED == 0:
+        return array
+    made = room_for(array.shape, array.dtype)
+    made[...] = array
+    return made
 
 
 def _memory() -> float:

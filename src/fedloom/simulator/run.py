@@ -67,11 +67,12 @@ def simulate(
         checkpoint: Called now and then with the result so far, from which a run can resume. Of
             several processes only the first calls it, shows progress and calls `on_evaluation`.
         checkpoint_seconds: The time between two such calls, if rounds are not longer.
-        devices: Over how many local devices the cohort is divided; None: all there are, in a job of
-            `jax.distributed` those of all its processes.
-        lanes: How many clients of a cohort a device computes side by side; None: all, or of a large
-            model on a CPU one, and on an accelerator as many as fit into its memory. Other lanes
-            may round differently.
+        devices: Over how many local devices the cohort is divided, or of a CPU over how many cores;
+            None: all devices there are, in a job of `jax.distributed` those of all its processes,
+            and all cores where a trial shows that this is faster.
+        lanes: How many clients of a cohort are computed side by side; None: on a CPU as many as
+            are worth a kernel, of a large model one, and on an accelerator as many as fit into its
+            memory. Other lanes may round differently; other cores do not.
         deterministic: Whether a GPU may use only programs that give the same bits whenever they are
             compiled. False is quicker there (by 1.2 to 1.6 times on an H200) but the same seed then
             gives the same bits only while the compiled program is in the cache. A CPU always gives

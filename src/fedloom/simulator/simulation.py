@@ -6,24 +6,25 @@ import time
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedloom import directions, draws
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import DivergedError
 from fedloom.exchange import wire
-from fedloom.measuring import privacy_ledger
+from fedloom.measuring import handing_out, privacy_ledger
 from fedloom.measuring.result import Result
+from fedloom.population import Federation
 from fedloom.protocol import Algorithm
-from fedloom.pytrees import to_host
+from fedloom.pytrees import payload_bytes, to_host
 from fedloom.rounds import program
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.rounds.program import State
-from fedloom.simulator import hosts, lanes
-from fedloom.simulator.handing_over import KEPT_SECONDS, Kept, copied, is_gone
+from fedloom.simulator import hosts, lanes, places
+from fedloom.simulator.all_cores import AllCores, Rounds
+from fedloom.simulator.handing_over import Sent, WayBack, copied, is_gone
 from fedloom.simulator.progress import Progress
-from fedloom.simulator.task import Task, put_on_devices
+from fedloom.simulator.task import Task
 from fedloom.types import Tree
 
 _CALL_SECONDS = 0.5  # how long a block may take, so that progress moves and Ctrl-C is heard
@@ -70,9 +71,10 @@ class Simulation:
             self._begin()
         else:
             self._take_over(resume)
+        held = payload_bytes((self.state.hub, self.state.clients))
+        self.cores = AllCores(task.federation, algorithm, self.plan, task.threads, held)
         # The first state may share arrays with the problem, so that it is what is kept.
-        self._kept = Kept(self.state, self.bytes_down, self.bytes_up)
-        self._kept_at = self.seconds
+        self._way_back = WayBack(self._sent(), self.seconds)
         self.state = copied(self.state)
 
     def _plan(self, earlier: Result | None) -> Plan:
@@ -89,7 +91,7 @@ class Simulation:
         hub, clients, traffic = self.task.opening(
             self.algorithm, self.federation, self.root, plan=self.plan
         )
-        self.state = State(0, *put_on_devices((hub, clients), self.plan))
+        self.state = State(0, *places.put((hub, clients), self.plan))
         self._count(traffic)
         self._evaluate(())
 
@@ -98,7 +100,7 @@ class Simulation:
         hub, clients, _ = jax.eval_shape(opening, self.algorithm, self.federation, self.root)
         like = State(np.zeros((), np.int64), hub, clients)
         saved = wire.from_named(wire.named(earlier.state), like)
-        self.state = State(int(saved.round), *put_on_devices((saved.hub, saved.clients), self.plan))
+        self.state = State(int(saved.round), *places.put((saved.hub, saved.clients), self.plan))
         # An interruption leaves an evaluation of its own, which the whole run does not have.
         for row, info in zip(earlier.rows, earlier.info, strict=True):
             if row["round"] % self.eval_every == 0 or row["round"] == self.total:
@@ -113,15 +115,14 @@ class Simulation:
         if self.status == "diverged" or int(outcome.diverged):
             self.status = "diverged"
             return
-        self.state = State(stop, outcome.hub, outcome.clients)
-        self._count(outcome.traffic)
+        self._go_on_from(outcome, stop)
         self._evaluate(to_host(outcome.info))
 
     def run(self, bar: Progress, together: hosts.Together) -> None:
         """Go on to the last round, evaluating on the way."""
         rounds, eval_every = self.total, self.eval_every
         try:
-            self._advance(self.state.round)  # no round yet: this compiles
+            compiling = self._compile()
             rate = 0.0
             while self.state.round < rounds:
                 done = self.state.round
@@ -133,7 +134,7 @@ class Simulation:
                 elapsed, due = together.agreed(time.perf_counter() - began, self._is_due())
                 self.seconds += elapsed
                 rate = (self.state.round - done) / elapsed
-                self._keep()
+                self._way_back.keep(self._sent(), self.seconds)
                 with hosts.all_or_none():
                     bar.advance(self.state.round, rate)
                 if self.state.round == stop:
@@ -141,6 +142,9 @@ class Simulation:
                     bar.evaluated(self.rows[-1])
                 if due:
                     self._let_have()
+                left = rounds - self.state.round
+                if self.cores.learn(self.state.round - done, elapsed, left, compiling):
+                    self._compile()
             self.status = "done"
         except KeyboardInterrupt:
             self.status = "interrupted"
@@ -152,6 +156,8 @@ class Simulation:
                 print(told, file=sys.stderr)
             if self.rows[-1]["round"] != done:
                 self._evaluate(())
+        finally:
+            self.cores.end()
 
     def _is_due(self) -> bool:
         """Whether it is time for a checkpoint."""
@@ -171,7 +177,7 @@ class Simulation:
         )
         hub, clients = to_host((self.state.hub, self.state.clients))
         return Result(
-            model=to_host(fed.layout.unravel(vector)),
+            model=fed.layout.unravel(np.asarray(to_host(vector))),
             state=State(np.int64(self.state.round), hub, clients),
             rows=self.rows,
             client_metrics=self.client_metrics,
@@ -194,47 +200,57 @@ class Simulation:
         known = directions.of_metrics(self.task.metrics, self.federation.fed.problem)
         return directions.growing(self.rows[-1], known)
 
-    def _advance(self, stop: int) -> Tree:
-        """Run to round `stop`, or to the last one whose iterates are finite."""
+    def _rounds(self, stop: int) -> Rounds:
+        """The program of the rounds from here to `stop`."""
+        if is_gone(self.state):
+            self.state, self.bytes_down, self.bytes_up = self._way_back.take()
+        counters = (np.int32(self.state.round), np.int32(stop))  # by JAX they would be programs
+        state = (self.state.hub, self.state.clients, self.root, *counters)
 
-        def go(stop: int) -> program.Outcome:
-            if is_gone(self.state):
-                self.state, self.bytes_down, self.bytes_up = self._kept.copy()
-            start = self.state.round
-            counters = (jnp.asarray(start, jnp.int32), jnp.asarray(stop, jnp.int32))
-            outcome = self.task.rounds(
-                self.algorithm,
-                self.federation,
-                self.state.hub,
-                self.state.clients,
-                self.root,
-                *counters,
-                plan=self.plan,
-            )
-            return jax.block_until_ready(outcome)
+        def rounds(federation: Federation, plan: Plan) -> program.Outcome:
+            run = self.task.rounds if plan.crew is None else self.task.shared_rounds
+            return run(self.algorithm, federation, *state, plan=plan)
 
+        return rounds
+
+    def _compile(self) -> float:
+        """Make the program of rounds ready; returns the seconds that it took."""
+        began = time.perf_counter()
         while True:
             try:
-                outcome = go(stop)
+                stop = self.state.round
+                outcome = self.cores.compile(self._rounds(stop))
                 break
             except jax.errors.JaxRuntimeError as error:
-                self.plan = lanes.halved(self.plan, self.federation.fed.n, error)
+                self._halve(error)
+        self._go_on_from(outcome, stop)
+        return time.perf_counter() - began
+
+    def _halve(self, error: Exception) -> None:
+        self.plan = self.cores.plan = lanes.halved(self.plan, self.federation.fed.n, error)
+
+    def _advance(self, stop: int) -> Tree:
+        """Run to round `stop`, or to the last one whose iterates are finite."""
+        while True:
+            try:
+                outcome = self.cores.compute(self._rounds(stop))
+                break
+            except jax.errors.JaxRuntimeError as error:
+                self._halve(error)
         bad = int(outcome.diverged)
         if bad:
-            outcome, stop = go(bad - 1), bad - 1
-        self.state = State(stop, outcome.hub, outcome.clients)
-        self._count(outcome.traffic)
+            outcome, stop = self.cores.compute(self._rounds(bad - 1)), bad - 1
+        self._go_on_from(outcome, stop)
         if bad:
             self._diverged(bad)
         return to_host(outcome.info)
 
-    def _keep(self) -> None:
-        """Have a state to go back to that is not too old."""
-        if self.seconds - self._kept_at < KEPT_SECONDS:
-            return
-        del self._kept  # so that there are two copies at the most
-        self._kept = Kept(copied(self.state), self.bytes_down, self.bytes_up)
-        self._kept_at = self.seconds
+    def _go_on_from(self, outcome: program.Outcome, round: int) -> None:
+        self.state = State(round, outcome.hub, outcome.clients)
+        self._count(outcome.traffic)
+
+    def _sent(self) -> Sent:
+        return Sent(self.state, self.bytes_down, self.bytes_up)
 
     def _diverged(self, round: int) -> None:
         self.status = "diverged"
@@ -248,14 +264,12 @@ class Simulation:
         raise error
 
     def _evaluate(self, info: Tree) -> None:
+        method, hub, clients = handing_out.simplest(
+            self.algorithm, self.federation.fed, self.state.hub, self.state.clients
+        )
         raw = to_host(
             self.task.measure(
-                self.algorithm,
-                self.federation,
-                self.state.hub,
-                self.state.clients,
-                plan=self.plan,
-                wanted=self.task.wanted,
+                method, self.federation, hub, clients, plan=self.plan, wanted=self.task.wanted
             )
         )
         self.client_metrics = self.task.measures.per_client(raw, self.federation, self.task.wanted)

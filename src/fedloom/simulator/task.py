@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AxisType
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
@@ -18,18 +18,20 @@ from fedloom.measuring.joint_evaluation import OfParties
 from fedloom.measuring.measures import Measures
 from fedloom.measuring.optimum import TO_A_POINT, Optimum
 from fedloom.measuring.reference import Reference
-from fedloom.population import Federation, assemble
+from fedloom.population import Federation, Group, assemble
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.saddle import SaddleProblem
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
+from fedloom.rounds.crew import cores
 from fedloom.rounds.given import check_fit
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.simulator import hosts, places
 from fedloom.types import Tree
 
-_SMALL_MODEL = 20_000  # below, a CPU computes all clients side by side; above, one after the other
+_SMALL_MODEL = 20_000  # below, a CPU computes clients side by side; above, one after the other
+_NUMBERS = 90_000  # of a step's rows times a model's size: how much clients side by side compute
 
 
 class Task:
@@ -56,10 +58,15 @@ class Task:
         federation = assemble(problem, clients, batch_size, precision)
         hosts.check_same({"the problem and its rows": federation} | places.alike(federation))
         self.plan = plan_for(federation, devices, lanes)
-        self.federation = put_on_devices(places.placed(federation, self.plan), self.plan)
+        self.federation = places.put(places.placed(federation, self.plan), self.plan)
         self.small = is_small(federation)
-        how = {"small_steps": self.small, "deterministic": deterministic}
+        # Large models have kernels that use all cores by themselves.
+        in_parts = isinstance(clients, Clients) and self.small
+        in_parts = in_parts and number_of_parts(len(clients), self.plan.lanes) > 1
+        self.threads = devices if in_parts and on_one_cpu() else 1  # None: as many as pay
+        how = {"small_steps": self.small, "by_threads": in_parts, "deterministic": deterministic}
         self.rounds = compiled(program.rounds, "plan", given_away=("hub", "clients"), **how)
+        self.shared_rounds = compiled(program.rounds, "plan", **how)  # which several begin at once
         self.opening = compiled(program.opening, "plan", **how)
         # Parties have a model only together, so its metrics are taken together.
         self.measures: Measures = OfParties() if isinstance(clients, Parties) else OfClients()
@@ -121,44 +128,43 @@ def is_small(federation: Federation) -> bool:
 
 def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> Plan:
     """How to map clients on this machine, or on all machines of a run of several processes."""
+    by_threads = on_one_cpu()
     local = jax.devices() if hosts.several() else jax.local_devices()
     if hosts.several() and devices is not None:
         raise ParameterError(
             f"devices must be left out in a run of several processes, which takes the {len(local)} "
             f"that they have together; got {devices}. Leave it out."
         )
-    if devices is not None and not 1 <= devices <= len(local):
+    most = cores() if by_threads else len(local)
+    if devices is not None and not 1 <= devices <= most:
+        kind = "cores" if by_threads else "devices"
         raise ParameterError(
-            f"devices must be a whole number from 1 to the {len(local)} there are; got {devices}. "
-            f"On a CPU, `jax.config.update('jax_num_cpu_devices', {devices})` at the start of the "
-            f"program makes more."
+            f"devices must be a whole number from 1 to the {most} {kind} there are; got {devices}. "
+            f"Leave it out for as many as pay."
         )
     count = len(local) if devices is None else devices
     mesh = None
-    if count > 1:
+    if count > 1 and not by_threads:
         mesh = jax.make_mesh((count,), (AXIS,), (AxisType.Auto,), devices=local[:count])
-    if lanes is None and jax.default_backend() == "cpu" and not is_small(federation):
-        lanes = 1
+    if lanes is None and jax.default_backend() == "cpu":
+        lanes = lanes_on_cpu(federation)
     return Plan(lanes, mesh)
 
 
-def put_on_devices(tree: Tree, plan: Plan) -> Tree:
-    """Put arrays on the device, or on all devices of the plan; shared arrays stay shared."""
-    where = None if plan.mesh is None else NamedSharding(plan.mesh, PartitionSpec())
-    placed: dict[int, Any] = {}
+def on_one_cpu() -> bool:
+    """Whether threads divide a cohort, and not devices, of which a user may have made several."""
+    alone = not hosts.several() and jax.local_device_count() == 1
+    return alone and jax.default_backend() == "cpu"
 
-    def made(leaf: Any) -> Any:
-        if isinstance(leaf, jax.Array) and not leaf.is_fully_replicated:
-            return leaf  # rows that are divided
-        if where is not None and hosts.several() and isinstance(leaf, np.ndarray):
-            # As `device_put`, which would send the rows around to compare them once more.
-            array = np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
-            return jax.make_array_from_callback(array.shape, where, lambda part: array[part])
-        return jax.device_put(leaf, where)
 
-    def put(leaf: Any) -> Any:
-        if id(leaf) not in placed:
-            placed[id(leaf)] = made(leaf)
-        return placed[id(leaf)]
+def lanes_on_cpu(federation: Federation) -> int:
+    """How many clients a core computes side by side: so many that a step is worth its kernels.
 
-    return jax.tree.map(put, tree)
+    Not by the number of cores: by this number cohorts fall into parts, and with it the bits of a
+    run would change.
+    """
+    if not is_small(federation):
+        return 1
+    longest = [group.train.longest for group in federation.groups if isinstance(group, Group)]
+    rows = min(federation.groups[0].batch_size or _NUMBERS, *longest, _NUMBERS)
+    return max(1, _NUMBERS // (rows * federation.fed.layout.size))

@@ -14,7 +14,7 @@ from fedloom.protocol import Algorithm, at_round
 from fedloom.pytrees import to_host
 from fedloom.rounds import program
 from fedloom.rounds.compiling import reproducible
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Tree
 
 _PLAN = Plan(None, None)

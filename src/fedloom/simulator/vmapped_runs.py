@@ -17,7 +17,7 @@ from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled, kept_programs
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
 from fedloom.types import Array, Tree

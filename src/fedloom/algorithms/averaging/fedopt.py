@@ -37,7 +37,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from fedloom.cohorts import cohort_param, uniform
 from fedloom.local import descend, steps_of, steps_rule
@@ -110,6 +109,8 @@ class FedAvgM(Algorithm):
     def round(self, hub: FedAvgMHub, fed: FedView, key: Array, /) -> Round:
         """Local steps at a cohort, then a step with momentum."""
         replies = yield ask(self.train, hub.model, to=uniform(key, fed.n, self.cohort))
+        import optax
+
         rule, memory = optax.trace(self.momentum), optax.TraceState(hub.momentum)
         step, _ = rule.update(replies.estimate(fed.weights), memory)
         answered = replies.cohort.any()

@@ -14,13 +14,10 @@ With Adam, the direction in the step of x is Adam's. Messages are empty, and the
 as it began. With a cohort, the others wait.
 
 Differs from the paper: in the sign of the centres' proximal map (`quantisation.py` says why, and
-how to have it as released), and in that steps are counted in rounds. The method's name is spelled
-as the paper spells it.
+how to have it as released), and in that steps are counted in rounds.
 """
 
-from typing import Any, ClassVar, NamedTuple
-
-import optax
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from fedloom.algorithms.personal import quantisation
 from fedloom.algorithms.personal.personal_models import IdleHub, decay_param, passes
@@ -37,6 +34,9 @@ from fedloom.parameters import one_of, param
 from fedloom.protocol import Algorithm, Round, algorithm, ask
 from fedloom.schedules import StepSize, step_size
 from fedloom.types import Array
+
+if TYPE_CHECKING:
+    import optax
 
 
 class QuantisedClient(NamedTuple):
@@ -67,7 +67,7 @@ class QuantisedTraining(Algorithm):
     def init_client(self, f: PersonalOracle, key: Array, /) -> QuantisedClient:
         """A fresh model of the client's own, with centres that suit it."""
         point = quantisation.start(self.quantise, f, f.own.init(key))
-        return QuantisedClient(point, self._rule().init(point.model))
+        return QuantisedClient(point, _rule(self.optimiser).init(point.model))
 
     def round(self, hub: IdleHub, fed: FedView, key: Array, /) -> Round:
         """A cohort takes K steps each; nothing comes back, and the hub stays as it is."""
@@ -87,7 +87,7 @@ class QuantisedTraining(Algorithm):
 
             point = quantisation.freeze(self.quantise, f, client.point)
             gradient = quantisation.gradient(self.quantise, f, point, slope)
-            direction, memory = self._rule().update(gradient, client.memory)
+            direction, memory = _rule(self.optimiser).update(gradient, client.memory)
             lr = self.lr * self.decay ** passes(point.steps, f)
             moved = quantisation.move(self.quantise, f, point, slope, direction, lr)
             return QuantisedClient(moved, memory)
@@ -98,5 +98,8 @@ class QuantisedTraining(Algorithm):
         """The client's quantised model."""
         return quantised(self.quantise, f, client.point)
 
-    def _rule(self) -> optax.GradientTransformation:
-        return optax.scale_by_adam() if self.optimiser == "adam" else optax.identity()
+
+def _rule(optimiser: str) -> "optax.GradientTransformation":
+    import optax
+
+    return optax.scale_by_adam() if optimiser == "adam" else optax.identity()

@@ -31,7 +31,7 @@ from fedloom.preparation.encoding import Preparation, plain_encoding
 from fedloom.preparation.tables import MOST_WORDS
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import to_host
-from fedloom.rounds.mapping import Plan
+from fedloom.rounds.parts import Plan
 from fedloom.rows import Rows
 from fedloom.types import Array, Tree
 

@@ -1,0 +1,218 @@
+"""A crew of threads computes the bits of one thread, and a run takes it on where it pays."""
+
+import itertools
+import threading
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import fedloom as fl
+from fedloom.algorithms.catalogue import CATALOGUE
+from fedloom.errors import ParameterError
+from fedloom.rounds import crew
+from fedloom.rounds.crew import Crew, cores, crew_of
+from fedloom.rounds.parts import Plan, number_of_parts
+from fedloom.simulator import all_cores, many_runs, task
+from fedloom.simulator.all_cores import AllCores
+from fedloom.simulator.task import Task
+
+SEVERAL = pytest.mark.skipif(cores() < 2, reason="a crew has no more members than there are cores")
+DIGITS = fl.data.load("digits")
+CLIENTS = fl.data.partition(DIGITS, "label", clients=7, classes_each=3, test_fraction=0.2)
+METHOD = fl.algorithms.FedAvg(lr=0.1, local_steps=3)
+PROBLEM = fl.problems.Multinomial(l2=1e-3, intercept=True)
+RUNS = {
+    "states": (fl.algorithms.Scaffold(lr=0.1, local_steps=3), PROBLEM, {"lanes": 2}),
+    "a cohort": (fl.algorithms.FedAvg(lr=0.1, local_steps=3, cohort=5), PROBLEM, {"lanes": 2}),
+    "double": (METHOD, PROBLEM, {"lanes": 3, "precision": "float64"}),
+    "two exchanges": (CATALOGUE["drfa"].example(), PROBLEM, {"lanes": 1}),
+    "groups": (
+        CATALOGUE["quped"].example(),
+        fl.problems.Personal(fl.models.MLP((12,)), fl.models.MLP((8,))),
+        {"lanes": 2},
+    ),
+    "a zero like a message": (
+        CATALOGUE["codasca"].example(),
+        fl.problems.AUC(),
+        {
+            "lanes": 1,
+            "clients": fl.data.from_arrays(
+                [(np.eye(6, 5) * i, np.arange(6) % 2) for i in (1.5, 2.5, 3.5)]
+            ),
+        },
+    ),
+    "a network": (METHOD, fl.problems.Supervised(fl.models.MLP((280,))), {}),
+}
+
+
+def simulate(method=METHOD, problem=PROBLEM, clients=CLIENTS, **options):
+    options = {"rounds": 6, "batch_size": 8, "progress": False, **options}
+    return fl.simulate(method, problem, clients, **options)
+
+
+def assert_same_bits(one, other):
+    jax.tree.map(np.testing.assert_array_equal, one.state, other.state)
+    assert one.final == other.final | {"seconds": one.final["seconds"]}
+
+
+@SEVERAL
+@pytest.mark.parametrize("name", RUNS)
+def test_two_threads_give_the_bits_of_one(name):
+    method, problem, options = RUNS[name]
+    one, two = (simulate(method, problem, devices=n, **options) for n in (1, 2))
+    assert_same_bits(one, two)
+
+
+@SEVERAL
+def test_what_is_configured_in_jax_stays():
+    before = jax.devices(), jax.config.values
+    simulate(devices=2, lanes=2)
+    assert (jax.devices(), jax.config.values) == before
+
+
+def test_devices_of_a_cpu_are_its_cores():
+    with pytest.raises(ParameterError, match=f"from 1 to the {cores()} cores there are; got 999"):
+        simulate(devices=999)
+
+
+def trial(monkeypatch, lanes=2, state_bytes=100):
+    monkeypatch.setattr(all_cores, "cores", lambda: 2)
+    made = Task(
+        METHOD, PROBLEM, CLIENTS, batch_size=8, metrics=(), precision="float32", optimum=None,
+        devices=None, deterministic=True, lanes=lanes,
+    )  # fmt: skip
+    return AllCores(made.federation, METHOD, made.plan, made.threads, state_bytes)
+
+
+def test_a_crew_is_tried_where_enough_is_left_and_kept_where_it_is_faster(monkeypatch):
+    way = trial(monkeypatch)
+    assert not way.learn(10, 0.1, left=10**6, cost=1.0)  # too short to know a rate
+    assert not way.learn(90, 0.9, left=400, cost=1.0)  # four seconds are left
+    assert way.crew is None
+    assert way.learn(100, 1.0, left=600, cost=1.0)  # six
+    assert way.crew is crew_of(2)
+    assert not way.learn(120, 1.0, left=480, cost=1.0)
+    assert way.crew is crew_of(2)
+    way.end()
+    assert way.crew is None
+
+
+def test_a_crew_that_is_not_faster_is_let_go_for_good(monkeypatch):
+    way = trial(monkeypatch)
+    assert way.learn(100, 1.0, left=10**6, cost=1.0)
+    assert not way.learn(105, 1.0, left=10**6, cost=1.0)
+    assert way.crew is None
+    assert not way.learn(100, 1.0, left=10**6, cost=1.0)
+    assert way.crew is None
+
+
+def test_a_cohort_in_one_part_needs_no_crew(monkeypatch):
+    way = trial(monkeypatch, lanes=7)
+    assert not way.learn(100, 1.0, left=10**6, cost=1.0)
+    assert way.crew is None
+
+
+def test_large_states_are_not_copied_for_every_thread(monkeypatch):
+    way = trial(monkeypatch, state_bytes=2**28)
+    assert not way.learn(100, 1.0, left=10**6, cost=1.0)
+    assert way.crew is None
+
+
+@SEVERAL
+def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch):
+    alone = simulate(devices=1, lanes=2)
+    meet, calls = Crew._meet, itertools.count()
+
+    def late(self, *args):
+        if next(calls) == 5:
+            time.sleep(1.0)
+        meet(self, *args)
+
+    monkeypatch.setattr(Crew, "_meet", late)
+    monkeypatch.setattr(crew, "_PATIENCE", 0.2)
+    assert_same_bits(alone, simulate(devices=2, lanes=2))
+    assert next(calls) < 12  # of six rounds: the crew has given up
+
+
+def test_as_many_threads_as_jax_is_told_to_have(monkeypatch):
+    there = cores()
+    for told, expected in (("1", 1), ("0", 1), ("999", there), ("many", there)):
+        monkeypatch.setenv("NPROC", told)
+        assert cores() == expected
+
+
+def test_one_crew_works_at_a_time(monkeypatch):
+    first, second = trial(monkeypatch), trial(monkeypatch)
+    assert first.learn(100, 1.0, left=10**6, cost=1.0)
+    assert not second.learn(100, 1.0, left=10**6, cost=1.0)
+    assert second.crew is None
+    first.end()
+
+
+@SEVERAL
+def test_a_run_by_choice_ends_with_the_same_bits(monkeypatch):
+    alone = simulate(devices=1, lanes=2)
+    monkeypatch.setattr(all_cores, "_LEAST", 0.0)
+    monkeypatch.setattr(all_cores, "_WORTH", 0.0)
+    tried = []
+    monkeypatch.setattr(AllCores, "_take_on", lambda self, size, take=AllCores._take_on: (
+        tried.append(size), take(self, size)))  # fmt: skip
+    assert_same_bits(alone, simulate(lanes=2))
+    assert tried == [2]
+
+
+def test_runs_side_by_side_have_a_core_each(monkeypatch):
+    asked = []
+    result = simulate(rounds=1)
+    monkeypatch.setattr(many_runs, "simulate", lambda *_, **how: asked.append(how) or result)
+    jobs = [many_runs.PlannedRun(METHOD, PROBLEM, seed) for seed in (0, 1)]
+    many_runs.simulate_many(jobs, CLIENTS, rounds=2)
+    assert [options["devices"] for options in asked] == [1, 1]
+
+
+def test_where_a_member_fails_all_end_with_its_error():
+    pair = crew_of(2)
+    met = threading.Event()
+
+    def work(rank):
+        if rank == 1:
+            met.wait(10)
+            raise ValueError("lost")
+        met.set()
+        pair._meet(0, None, [np.zeros(2)], [np.ones(2)], np.int32(rank))
+
+    with pytest.raises(ValueError, match="lost"):
+        pair.do(work)
+    assert pair.do(lambda rank: rank) == [0, 1]
+
+
+def test_nobody_waits_for_a_member_that_failed_before():
+    pair, lost = crew_of(2), threading.Event()
+
+    def work(rank):
+        if rank == 1:
+            lost.set()
+            raise ValueError("lost")
+        lost.wait(10)
+        time.sleep(0.1)
+        pair._meet(0, None, [np.zeros(2)], [np.ones(2)], np.int32(rank))
+
+    with pytest.raises(ValueError, match="lost"):
+        pair.do(work)
+
+
+@pytest.mark.parametrize(
+    ("size", "lanes", "expected"),
+    [(20, None, 1), (20, 20, 1), (20, 18, 2), (10, 3, 5), (13, 3, 7), (10, 1, 10), (7, 4, 2)],
+)
+def test_parts_are_alike_and_leave_few_places_empty(size, lanes, expected):
+    assert number_of_parts(size, lanes) == expected
+
+
+def test_parts_do_not_depend_on_the_machine(monkeypatch):
+    made = [trial(monkeypatch, lanes=None).plan]
+    monkeypatch.setattr(task, "cores", lambda: 64)
+    made.append(trial(monkeypatch, lanes=None).plan)
+    assert made == [Plan(17, None)] * 2
