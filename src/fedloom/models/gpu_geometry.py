@@ -53,9 +53,9 @@ class Geometry(NamedTuple):
     def pays(self) -> bool:
         """Whether the kernels are quicker than matrix products of patches, as far as was tried.
 
-        They were on an H200 for kernels of side 3 and up to 64 channels. A pooled result of 64
-        channels needs more registers than a thread has; with few inputs and many outputs, or a
-        kernel of side 5, the addresses take longer than the products.
+        They were on an H200 for W2 and ResNet-20: sides of 3 and up to 64 channels, with pooling up
+        to 32. They were not for pooled results of 64 channels and, with QuPeD, for sides of 5; few
+        inputs with many outputs were not tried alone. docs/performance.md has the figures.
         """
         slim = max(self.inputs, self.outputs) <= MOST and self.outputs * self.window**2 <= 128
         return slim and self.size <= 3 and (self.inputs > _FEW or self.outputs <= 16)
