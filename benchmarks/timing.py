@@ -6,25 +6,30 @@ import resource
 import time
 from collections.abc import Callable
 
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.workloads import ACCELERATED, WORKLOADS
 
 _BEGAN = time.perf_counter()
 
 
-def contest(prepare: Callable[[Workload, int | None], Callable[[int], None]]) -> None:
+def contest(prepare: Callable[..., Callable[[int], None]], *flags: str) -> None:
     """Measure one contestant in this process.
 
     `prepare(workload, cores)` loads, builds and compiles, and returns a function that runs a number
-    of rounds to their end; None stands for all cores.
+    of rounds to their end; None stands for all cores. Each of its `flags` is an argument of the
+    command and of it.
     """
+    every = WORKLOADS | ACCELERATED
     parser = argparse.ArgumentParser()
-    parser.add_argument("workload", choices=WORKLOADS)
+    parser.add_argument("workload", choices=every)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--cores", type=int, help="by default all there are")
+    for flag in flags:
+        parser.add_argument(f"--{flag}", action="store_true")
     chosen = parser.parse_args()
-    workload = WORKLOADS[chosen.workload]
+    workload = every[chosen.workload]
     rounds = chosen.rounds or workload.rounds
-    run = prepare(workload, chosen.cores)
+    options = {flag: True for flag in flags if getattr(chosen, flag)}
+    run = prepare(workload, chosen.cores, **options)
     run(1)
     startup = time.perf_counter() - _BEGAN
     wall, cpu = time.perf_counter(), time.process_time()

@@ -5,6 +5,13 @@ W1  logistic regression, a9a-sized: 20 clients x 1628 rows x 123 features, one c
 W2  a small CNN on 28 x 28 images (conv 3x3x16, pool, conv 3x3x32, pool, dense 128, dense 10):
     100 clients x 300, 10 a round, 20 steps of batch 32.
 W3  logistic regression: 10,000 clients x 20 rows x 123 features, 100 a round, 5 steps of batch 10.
+
+And those for an accelerator, with the networks of `contestants/networks.py`:
+
+W2x100     W2 with all clients in every round
+CIFAR-10   the size of pfl's benchmark: 1000 clients x 50 images of 32 x 32 x 3, 50 a round, one
+           pass in batches of 10
+ResNet-20  100 clients x 300 such images, 10 a round, 10 steps of batch 32
 """
 
 from typing import NamedTuple
@@ -32,6 +39,11 @@ WORKLOADS = {
     "W1": Workload("W1", 20, 1628, (123,), 20, 50, 40, 0.1, 300),
     "W2": Workload("W2", 100, 300, (28, 28, 1), 10, 20, 32, 0.05, 12),
     "W3": Workload("W3", 10_000, 20, (123,), 100, 5, 10, 0.1, 3000),
+}
+ACCELERATED = {
+    "W2x100": WORKLOADS["W2"]._replace(name="W2x100", cohort=100),
+    "CIFAR-10": Workload("CIFAR-10", 1000, 50, (32, 32, 3), 50, 5, 10, 0.1, 100),
+    "ResNet-20": Workload("ResNet-20", 100, 300, (32, 32, 3), 10, 10, 32, 0.1, 10),
 }
 DENSITY = 0.11  # of a9a's binary features
 

@@ -5,6 +5,7 @@ replacement. FedJAX 0.0.17 still calls `jax.tree_map`, which JAX has renamed: th
 back. Its `pmap` backend, for several devices, needs more that JAX has removed, and is left out.
 """
 
+from benchmarks.contestants.networks import in_haiku
 from benchmarks.timing import contest
 from benchmarks.workloads import Workload, arrays
 
@@ -18,7 +19,7 @@ def prepare(w: Workload, cores: int | None):
     x, y = arrays(w)
     y = y.astype(np.int32)
     clients = fedjax.InMemoryFederatedData({i: {"x": x[i], "y": y[i]} for i in range(w.clients)})
-    model = _network({"x": x[0, :1], "y": y[0, :1]}) if w.is_image else _logistic(w.features[0])
+    model = _network(w, {"x": x[0, :1], "y": y[0, :1]}) if w.is_image else _logistic(w.features[0])
     algorithm = fedjax.algorithms.fed_avg.federated_averaging(
         grad_fn=fedjax.model_grad(model),
         client_optimizer=fedjax.optimizers.sgd(w.lr),
@@ -56,22 +57,13 @@ def _logistic(features: int):
     )
 
 
-def _network(sample_batch):
+def _network(w: Workload, sample_batch):
     import fedjax
     import haiku as hk
-    import jax
 
-    def forward(batch):
-        halve = hk.MaxPool((1, 2, 2, 1), (1, 2, 2, 1), "VALID")
-        layers = [
-            hk.Conv2D(16, 3), jax.nn.relu, halve,
-            hk.Conv2D(32, 3), jax.nn.relu, halve,
-            hk.Flatten(), hk.Linear(128), jax.nn.relu, hk.Linear(10),
-        ]  # fmt: skip
-        return hk.Sequential(layers)(batch["x"])
-
+    forward = in_haiku(w.name)
     return fedjax.create_model_from_haiku(
-        transformed_forward_pass=hk.transform(forward),
+        transformed_forward_pass=hk.transform(lambda batch: forward(batch["x"])),
         sample_batch=sample_batch,
         train_loss=lambda b, scores: fedjax.metrics.unreduced_cross_entropy_loss(b["y"], scores),
     )

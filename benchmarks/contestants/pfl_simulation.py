@@ -5,6 +5,7 @@ user's rows in the order in which they lie, and `local_num_steps` ends early whe
 So what a user brings to a round is the rows of its local steps, drawn with replacement.
 """
 
+from benchmarks.contestants.networks import in_torch
 from benchmarks.timing import contest
 from benchmarks.workloads import Workload, arrays
 
@@ -75,11 +76,7 @@ def _network(w: Workload):
 
     if not w.is_image:
         return Network(nn.Linear(w.features[0], 1, bias=False), nn.Flatten(0))
-    return Network(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(7 * 7 * 32, 128), nn.ReLU(), nn.Linear(128, 10),
-    )  # fmt: skip
+    return Network(in_torch(w.name))
 
 
 if __name__ == "__main__":

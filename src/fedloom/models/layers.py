@@ -1,10 +1,13 @@
 """Layers as functions of arrays, written for many small networks trained side by side.
 
 Convolutions go through matrix products (im2col): with weights that differ from client to client,
-XLA's own convolutions inside a loop are several times slower, on CPU and on GPU.
+XLA's own convolutions inside a loop are several times slower, on CPU and on GPU. On a GPU small
+ones are kernels of their own (`gpu_convolutions.py`), which do not write the patches.
 """
 
+import functools
 import math
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -63,8 +66,37 @@ def conv_init(
     return dense_init(key, places * inputs, outputs, dtype, initialisation, places)
 
 
+@functools.cache
+def _kernels() -> ModuleType | None:
+    """The kernels for a GPU, where there is one with tensor cores for single precision."""
+    try:
+        capable = float(jax.local_devices(backend="cuda")[0].compute_capability) >= 8
+        from fedloom.models import gpu_convolutions
+    except (ImportError, RuntimeError):  # of a later JAX, or of one without a GPU
+        return None
+    return gpu_convolutions if capable else None
+
+
+def _on_gpu(
+    weights: Array, x: Held, size: int, padding: int, stride: int, window: int
+) -> tuple[ModuleType, Any] | None:
+    """The kernels and the sizes for them, if these arrays are for a GPU and it pays."""
+    chosen = getattr(jax.config, "jax_default_device", None)
+    platform = jax.default_backend() if chosen is None else getattr(chosen, "platform", chosen)
+    numbers = weights.dtype in (jnp.float32, jnp.bfloat16) and x.dtype == weights.dtype
+    kernels = _kernels() if platform in ("gpu", "cuda") and numbers else None
+    if kernels is None:
+        return None
+    sizes = kernels.Geometry(*x.shape, weights.shape[1], size, padding, stride, window)
+    return (kernels, sizes) if sizes.pays else None
+
+
 def conv(weights: Array, x: Held, size: int, padding: int, stride: int = 1) -> Array:
     """Convolution without bias of images (rows, height, width, channels)."""
+    found = _on_gpu(weights, x, size, padding, stride, 1)
+    if found is not None:
+        kernels, sizes = found
+        return kernels.conv(sizes, weights, x)
     x = jnp.pad(x, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     rows, height, width, channels = x.shape
     down, right = height - size + 1, width - size + 1
@@ -134,5 +166,9 @@ def conv_pool(arrays: dict[str, Array], x: Held, size: int, padding: int) -> Arr
     Bias and relu come after the pooling, where there is a quarter of the numbers; both are
     monotone, so the result is the same.
     """
+    found = _on_gpu(arrays["weights"], x, size, padding, 1, 2)
+    if found is not None:
+        kernels, sizes = found
+        return kernels.conv_pool(sizes, arrays["weights"], arrays["bias"], x)
     pooled = max_pool(conv(arrays["weights"], x, size, padding))
     return jax.nn.relu(pooled + arrays["bias"])

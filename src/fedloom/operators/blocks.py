@@ -26,6 +26,8 @@ if not TYPE_CHECKING:
 
 _CHUNK = 64  # entries of a column that are summed together
 _DENSE_FROM = 0.05  # share of nonzeros above which dense products are quicker
+# A GPU reads in order so much faster than it gathers that this goes further down there.
+_DENSE_FROM_ON_GPU, _LARGEST_ON_GPU = 0.005, 2**30  # bytes
 _UNROLL = 8
 
 
@@ -169,7 +171,10 @@ def block(matrix: Any, dtype: str) -> Block:
         return Dense(np.ascontiguousarray(np.asarray(matrix, dtype).T))
     nonzeros = csr_array(matrix).astype(dtype)
     nonzeros.sum_duplicates()
-    if nonzeros.nnz >= _DENSE_FROM * rows * width:
+    share = _DENSE_FROM
+    if jax.default_backend() == "gpu" and rows * width * nonzeros.dtype.itemsize < _LARGEST_ON_GPU:
+        share = _DENSE_FROM_ON_GPU
+    if nonzeros.nnz >= share * rows * width:
         return Dense(np.ascontiguousarray(nonzeros.toarray().T))
     return Sparse(*_by_rows(nonzeros), *_by_chunks(nonzeros.tocsc()), width)
 
