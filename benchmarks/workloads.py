@@ -36,9 +36,9 @@ class Workload(NamedTuple):
 
 
 WORKLOADS = {
-    "W1": Workload("W1", 20, 1628, (123,), 20, 50, 40, 0.1, 300),
+    "W1": Workload("W1", 20, 1628, (123,), 20, 50, 40, 0.1, 3000),
     "W2": Workload("W2", 100, 300, (28, 28, 1), 10, 20, 32, 0.05, 12),
-    "W3": Workload("W3", 10_000, 20, (123,), 100, 5, 10, 0.1, 3000),
+    "W3": Workload("W3", 10_000, 20, (123,), 100, 5, 10, 0.1, 20_000),
 }
 ACCELERATED = {
     "W2x100": WORKLOADS["W2"]._replace(name="W2x100", cohort=100),
