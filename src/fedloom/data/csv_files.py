@@ -142,7 +142,7 @@ def _has_odd_numbers(source: Path | io.BytesIO, separator: str) -> bool:
 
     Polars takes " 4" and "+4" for numbers in a column that is known to have numbers, and for words
     where it looks for the type of a column. Left as they are, for a search would cost more than
-    they are worth: a point before an exponent, "5.e3", and "4\\r" within a line.
+    they are worth: a point before an exponent, "5.e3", and a carriage return within a line.
     """
     room = bytearray(_BLOCK + 1)  # before each block stands the last byte of the one before it
     letters, view = np.frombuffer(room, np.uint8), memoryview(room)
