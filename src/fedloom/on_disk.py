@@ -117,6 +117,7 @@ class OnDisk:
         for part, own, inside in self._by_part(flat):
             _ask_for(part, inside)
             rows = part[inside]
+            check_fits(rows, self.dtype)
             made[own] = np.divide(rows, _WHITE, dtype=self.dtype) if self.pixels else rows
         self._check(made)
         return made.reshape(*np.shape(places), *self.shape[1:])
@@ -140,6 +141,21 @@ class OnDisk:
         for i in np.unique(which).tolist():
             own = np.flatnonzero(which == i)
             yield self.parts[i], own, flat[own] - (self._ends[i] - len(self.parts[i]))
+
+
+def check_fits(rows: np.ndarray, dtype: DTypeLike) -> None:
+    """Raise DataError where whole numbers would become others in a narrower type."""
+    if rows.dtype.kind not in "iu" or np.can_cast(rows.dtype, dtype) or not rows.size:
+        return
+    if np.dtype(dtype).kind not in "iu":
+        return
+    bounds, least, most = np.iinfo(dtype), int(rows.min()), int(rows.max())
+    if least < bounds.min or most > bounds.max:
+        raise DataError(
+            f"features and labels that are whole numbers must be from {bounds.min} to "
+            f"{bounds.max}; got {most if most > bounds.max else least}. Make floating point "
+            f"numbers of them, as with x.astype(float)."
+        )
 
 
 def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:

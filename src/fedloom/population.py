@@ -13,7 +13,7 @@ from fedloom.errors import DataError, ParameterError
 from fedloom.hub_view import Fed as Fed
 from fedloom.hub_view import LabelParty as LabelParty
 from fedloom.layout import Layout
-from fedloom.on_disk import OnDisk
+from fedloom.on_disk import OnDisk, check_fits
 from fedloom.operators.blocks import Block, block
 from fedloom.oracles import AnyOracle
 from fedloom.party import PartyObjective
@@ -136,6 +136,12 @@ def know(problem: Problem, clients: Holders, precision: str, batch_size: int | N
     problem = problem.agree(clients)
     spec = Spec(clients.train.x.shape[1:], clients.classes, precision)
     layout = problem.layout(spec)
+    if layout.size == 0:
+        raise DataError(
+            f"{type(problem).__name__}: the model must have at least one number; got none, for the "
+            f"rows have features of shape {spec.features}. Give the clients features, or the "
+            f"problem an intercept."
+        )
     weights = np.asarray(problem.client_weights(clients.sizes), precision)
     return Fed(problem, weights, len(clients), layout, spec, _one(clients.train, precision))
 
@@ -227,7 +233,10 @@ def _cast(rows: Rows, precision: str) -> Rows:
     def cast(held: Any) -> Any:
         if isinstance(held, OnDisk):
             return held.astype(_dtype(held, precision))
-        return np.ascontiguousarray(held, _dtype(np.asarray(held), precision))
+        array = np.asarray(held)
+        dtype = _dtype(array, precision)
+        check_fits(array, dtype)
+        return np.ascontiguousarray(array, dtype)
 
     return Rows(cast(rows.x), cast(rows.y))
 

@@ -7,8 +7,10 @@ import pytest
 
 import fedloom as fl
 from core.slopes import grad_and_slopes, value_and_grad
+from data.messages import raises
 from fedloom import draws
 from fedloom.data.clients import from_arrays
+from fedloom.errors import DataError
 from fedloom.population import assemble
 from fedloom.problems import L1, Box, Sum
 from papers.reference import LogisticClients
@@ -164,6 +166,43 @@ def test_a_loss_of_your_own():
 def test_data_that_do_not_fit_are_refused(make, complaint, double):
     with pytest.raises(fl.FedloomError, match=complaint):
         make()
+
+
+@pytest.mark.parametrize("kind", ["Logistic", "Multinomial", "LeastSquares", "AUC"])
+def test_problems_of_one_label_refuse_several(kind):
+    several = np.array([[0, 1], [1, 0], [1, 1]])
+    clients = from_arrays([(np.eye(3), several)], regression=kind == "LeastSquares")
+    with raises(DataError, kind, "one label a row", "shape (3, 2)", "MultiLabel"):
+        assemble(getattr(fl.problems, kind)(), clients, None, "float32")
+
+
+def test_a_model_without_numbers_is_refused(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((4, 0)))
+    labels, method = np.arange(4) % 2, fl.algorithms.FedAvg(lr=0.1)
+    for x in (np.zeros((4, 0)), np.load(tmp_path / "x.npy", mmap_mode="r")):
+        clients = from_arrays([(x, labels)])
+        for problem in (fl.problems.Logistic(), fl.problems.Multinomial()):
+            parts = type(problem).__name__, "at least one number", "shape (0,)", "intercept"
+            with raises(DataError, *parts):
+                fl.simulate(method, problem, clients, rounds=1)
+        problem = fl.problems.Logistic(intercept=True)
+        assert fl.simulate(method, problem, clients, rounds=1).model["bias"].shape == ()
+
+
+@pytest.mark.parametrize("number", [2**32, -(2**31) - 1, 2**31])
+def test_whole_numbers_are_refused_where_they_would_become_others(tmp_path, number):
+    x = np.array([[0], [number], [3], [4]])
+    np.save(tmp_path / "x.npy", x)
+    labels, method = np.arange(4) % 2, fl.algorithms.FedAvg(lr=0.1)
+    refused = "whole numbers", -(2**31), 2**31 - 1, f"got {number}", "x.astype(float)"
+    for held in (x, np.load(tmp_path / "x.npy", mmap_mode="r")):
+        for given in (
+            {"parts": [(held, labels)]},
+            {"parts": [(x % 5, labels)], "test": [(held, labels)]},
+        ):
+            with raises(DataError, *refused):
+                fl.simulate(method, fl.problems.Logistic(), from_arrays(**given), rounds=1)
+    fl.simulate(method, fl.problems.Logistic(), from_arrays([(x * 1.0, labels)]), rounds=1)
 
 
 def test_two_classes_are_enough_for_multinomial():

@@ -85,6 +85,12 @@ def test_columns_of_rows_on_the_disk_can_be_divided_and_normalised_rows_cannot(t
         ({"x": np.asfortranarray(features()), "y": np.arange(12)}, ("x.npy", "column by column")),
         ({"x": np.array(["a", "b"]), "y": np.arange(2)}, ("x.npy", "must be numbers", "<U1")),
         ({"x": np.arange(3), "y": np.arange(3)}, ("x.npy", "(rows, ...)")),
+        ({"x": np.float32(3), "y": np.arange(3)}, ("x.npy", "entry for each row", "shape ()")),
+        ({"x": features(), "y": np.float32(3)}, ("y.npy", "entry for each row", "shape ()")),
+        (
+            {"x": features(), "y": np.arange(12), "client": np.zeros((12, 2))},
+            ("client.npy", "one owner for each row", "got the shape (12, 2)"),
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, arrays, parts):
@@ -109,6 +115,36 @@ def test_missing_and_damaged_files(tmp_path):
     np.save(folder / "x.npy", np.array([{}, {}]), allow_pickle=True)
     with raises(DataError, "x.npy", "np.save"):
         fl.data.load(folder)
+
+
+@pytest.mark.parametrize("shape", ["(10**22, 8)", "(True, 3)", "(-3, 4)", "((12, 4)", "12"])
+def test_a_header_that_no_array_has(tmp_path, shape):
+    folder = write(tmp_path / "rows", x=features(), y=np.arange(12))
+    shape = shape.replace("10**22", str(10**22))
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+    (folder / "x.npy").write_bytes(start + header + bytes(400))
+    with raises(DataError, "x.npy", "np.save"):
+        fl.data.load(folder)
+
+
+def test_an_archive_under_the_name_of_an_array(tmp_path):
+    folder = write(tmp_path / "rows", x=features(), y=np.arange(12))
+    with (folder / "x.npy").open("wb") as file:
+        np.savez(file, **{f"row{i}": row for i, row in enumerate(features())})
+    with raises(DataError, "x.npy", "np.save", "not np.savez"):
+        fl.data.load(folder)
+
+
+def test_labels_must_be_alike_at_all_sites_and_in_test_rows(tmp_path):
+    write(tmp_path / "all" / "n", x=features(), y=np.arange(12) % 2)
+    write(tmp_path / "all" / "s", x=features(), y=np.zeros((12, 2), int))
+    write(tmp_path / "words", x=features(), y=np.repeat(["a", "b"], 6))
+    with raises(DataError, "s/y.npy", "numbers of shape ()", "all/n", "got numbers of shape (2,)"):
+        fl.data.load(tmp_path / "all")
+    for other, got in (("all/s", "numbers of shape (2,)"), ("words", "words of shape ()")):
+        with raises(DataError, "y.npy", "numbers of shape ()", "all/n", got):
+            fl.data.load(tmp_path / "all" / "n", test=tmp_path / other)
 
 
 def test_sites_and_test_rows_must_be_alike(tmp_path):

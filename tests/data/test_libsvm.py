@@ -71,6 +71,15 @@ def test_blocks_of_any_size_give_what_scikit_learn_reads(tmp_path, monkeypatch, 
     assert found.x.dtype == x.dtype and found.x.has_sorted_indices
 
 
+@pytest.mark.parametrize(
+    "text", ["1 1:1\n0  1:2", "\x0c1", " 1", "1\n\n0", "1 1:1 \n0 1:2\n\t1  1:3"]
+)
+def test_blanks_before_a_last_line_that_is_not_ended(tmp_path, text):
+    found, (x, y) = read_libsvm(path := write(tmp_path, text)), load_svmlight_file(path)
+    np.testing.assert_array_equal(found.x.toarray(), x.toarray()[:, : found.x.shape[1]])
+    np.testing.assert_array_equal(found.labels[found.y], y)
+
+
 @pytest.mark.parametrize(("suffix", "pack"), [(".gz", gzip), (".bz2", bz2), (".xz", lzma)])
 def test_compressed_files(tmp_path, suffix, pack):
     packed = pack.compress(b"2 1:1\n1 2:1\n")

@@ -196,6 +196,14 @@ def test_frames_are_tables(people):
         *(["1", "2", "3.5"], ["1", "2", "x"], ["", "", "3"], ["", "NA", "x"], ["1.5", "2", "NaN"]),
         *(["1", "2", "null"], ["x", "y", "NA"], ["true", "false", "1"], ['""', "x", "y"]),
         *(["9", "9", "9223372036854775808"], ["1", "2", "3"], ["NA", "NA", "NA"]),
+        *(["1", "2", " 4"], ["1", "2", "+4"], ["1.5", "2", "\t4"], ["1", "2", '" 4"'], ["1", " "]),
+        *(
+            ["1", "2", "9" * 23],
+            ["1.5", "Inf"],
+            ["1.5", "-nan"],
+            ["1.5", "inf"],
+            ["1.5", "NA", "-nan"],
+        ),
     ],
 )
 def test_types_and_gaps_are_those_of_all_values_however_few_are_looked_at(
@@ -207,6 +215,17 @@ def test_types_and_gaps_are_those_of_all_values_however_few_are_looked_at(
     assert_frame_equal(read_frame(path), whole)
     packed = write(tmp_path, gzip.compress(path.read_bytes()), "packed.csv.gz")
     assert_frame_equal(read_frame(packed), whole)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_field_is_looked_at_across_blocks(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(csv_files, "_BLOCK", size)
+    monkeypatch.setattr(csv_files, "_FOR_TYPES", 1)
+    words = read_frame(write(tmp_path, "x\ty\n1\t2\n3\t+4\n")).dtypes
+    assert [dtype == pl.String for dtype in words] == [False, True]
+    tabs = write(tmp_path, "x\ty\tz\n1\t2 3\t4\n1\t\t4\n")  # an empty field is nothing odd
+    assert [dtype == pl.String for dtype in read_frame(tabs).dtypes] == [False, True, False]
+    assert not csv_files._has_odd_numbers(tabs, "\t")
 
 
 def test_a_name_with_the_marks_of_a_pattern_is_a_name(tmp_path):

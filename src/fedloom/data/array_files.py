@@ -53,6 +53,7 @@ def read_array_folder(
             f"{test}: test rows must have the shape {found.x.shape[1:]} as those of {folder}; got "
             f"{held.x.shape[1:]}. Make them alike."
         )
+    _check_labels(test, held.y, folder, found.y)
     test_y, _ = labels.encode(held.y, source=test, known=classes, regression=classes is None)
     columns = {} if held.clients is None else {"client": held.clients}
     tested = Dataset(f"{folder.name} test", held.x, test_y, classes, columns)
@@ -76,6 +77,7 @@ def _arrays(folder: Path) -> _Arrays:
                 f"{site}: rows must be {_described(first.x)} as those of {sites[0]}; got "
                 f"{_described(part.x)}. Give all sites the same features."
             )
+        _check_labels(site, part.y, sites[0], first.y)
     files = [part.x.parts[0] for part in parts]
     dtype = np.result_type(*(part.x.dtype for part in parts))
     names = np.repeat([site.name for site in sites], [len(part.y) for part in parts])
@@ -87,6 +89,11 @@ def _one(folder: Path) -> _Arrays:
     """The arrays of one folder."""
     x, y = _opened(folder / FEATURES), np.array(_opened(folder / LABELS))
     clients = np.array(_opened(folder / OWNERS)) if (folder / OWNERS).exists() else None
+    if clients is not None and clients.ndim != 1:
+        raise DataError(
+            f"{folder / OWNERS}: must name one owner for each row, of shape (rows,); got the shape "
+            f"{clients.shape}. Write the file anew."
+        )
     for name, array in ((LABELS, y), (OWNERS, clients)):
         if array is not None and len(array) != len(x):
             raise DataError(
@@ -107,11 +114,28 @@ def _opened(path: Path) -> np.ndarray:
     if not path.exists():
         raise MissingDataError(f"{path}: there is no such file. Put it beside {FEATURES}.")
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError, SyntaxError) as error:
+        found = np.lib.format.open_memmap(path, mode="r")  # `np.load` would open an archive too
+    except Exception as error:  # what NumPy makes of a damaged header is of many kinds
         raise DataError(
-            f"{path}: must be an array as np.save writes it ({error}). Get a fresh copy of it."
+            f"{path}: must be one array as np.save writes it, and not np.savez ({error}). Write it "
+            f"so, or get a fresh copy of it."
         ) from error
+    if found.ndim == 0:
+        raise DataError(
+            f"{path}: must have an entry for each row; got an array of shape (), a single value. "
+            f"Save an array with rows."
+        )
+    return found
+
+
+def _check_labels(place: Path, y: np.ndarray, first_place: Path, first: np.ndarray) -> None:
+    """Raise DataError where labels have another shape or kind than those before them."""
+    kind, known = ("numbers" if a.dtype.kind in "biuf" else "words" for a in (y, first))
+    if kind != known or y.shape[1:] != first.shape[1:]:
+        raise DataError(
+            f"{place / LABELS}: labels must be {known} of shape {first.shape[1:]} for each row as "
+            f"those of {first_place}; got {kind} of shape {y.shape[1:]}. Write them alike."
+        )
 
 
 def _described(x: OnDisk) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+import numpy as np
+
 from fedloom.data.dialects import Dialect
 from fedloom.data.packed import packing_of, read_bytes
 from fedloom.errors import DataError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 MISSING = ("", "NA", "NaN", "nan", "null")
 _HEAD = 2**16  # bytes in which the first line is looked for
 _FOR_TYPES = 1000  # rows by which columns are taken for numbers or words, where all others fit
+_BLOCK = 2**17  # bytes that are looked through at a time
 
 
 def read_csv(
@@ -99,7 +102,7 @@ def _table(
         )
 
     # Words for what is missing, and types by all values, cost Polars half of its speed, so that it
-    # does without them where that gives the same table.
+    # does without them where that gives the same table (but for what `_has_odd_numbers` leaves).
     frame = None
     for rows, missing in ((_FOR_TYPES, ()), (_FOR_TYPES, MISSING)):
         with contextlib.suppress(pl.exceptions.ComputeError):  # a later value is of another type
@@ -107,7 +110,7 @@ def _table(
             if not any(_is_doubtful(series, missing) for series in frame):
                 break
             frame = None
-    if frame is None:
+    if frame is None or (len(frame) > _FOR_TYPES and _has_odd_numbers(source, separator)):
         frame = read(None, MISSING)
     uneven = names is not None and frame.width != len(names)
     if uneven or frame[:, -1].null_count():
@@ -127,17 +130,44 @@ def _is_doubtful(series: "pl.Series", missing: Sequence[str]) -> bool:
     first = series.head(_FOR_TYPES)
     if len(first) < len(series) and first.null_count() == len(first):
         return True  # nothing to tell its type by
+    if series.dtype.is_float() and not series.is_finite().all():
+        return True  # "Inf" and "-nan" are words where types are found
     if missing:
         return False
-    if series.dtype.is_float():
-        return bool(series.is_nan().any())
     return series.dtype == pl.String and bool(series.is_in(MISSING).any())
+
+
+def _has_odd_numbers(source: Path | io.BytesIO, separator: str) -> bool:
+    """Whether some field begins with a blank, a tab or a plus.
+
+    Polars takes " 4" and "+4" for numbers in a column that is known to have numbers, and for words
+    where it looks for the type of a column. Left as they are, for a search would cost more than
+    they are worth: a point before an exponent, "5.e3", and a carriage return within a line.
+    """
+    room = bytearray(_BLOCK + 1)  # before each block stands the last byte of the one before it
+    letters, view = np.frombuffer(room, np.uint8), memoryview(room)
+    starts = [ord(start) for start in (separator, "\n", '"')]
+    marks = [ord(mark) for mark in " \t+" if mark != separator]
+    with source.open("rb", buffering=0) if isinstance(source, Path) else _again(source) as file:
+        while count := file.readinto(view[1:]):
+            for mark in marks:
+                if mark in room:  # which is a quick look, and mostly the only one
+                    before = letters[:count][letters[1 : count + 1] == mark]
+                    if any((before == start).any() for start in starts):
+                        return True
+            room[0] = room[count]
+    return False
+
+
+def _again(source: io.BytesIO) -> io.BytesIO:
+    """The same text from its beginning, which is not copied."""
+    return io.BytesIO(source.getvalue())
 
 
 def _lines(source: Path | io.BytesIO) -> TextIO:
     if isinstance(source, Path):
         return source.open(encoding="utf-8-sig", newline="")
-    return io.TextIOWrapper(io.BytesIO(source.getvalue()), encoding="utf-8", newline="")
+    return io.TextIOWrapper(_again(source), encoding="utf-8", newline="")
 
 
 def _check_widths(

@@ -92,8 +92,9 @@ def _read(text: bytes, n_features: int | None) -> Part | None:
         return None
     if not np.array_equal(with_colon, np.flatnonzero(pairs)):
         return None
-    if np.count_nonzero(blank) > len(end):  # of blanks beside each other, the first
-        blank[end[end < len(blank)]] = False
+    ended = end[end < len(blank)]  # a text may end with its last word
+    if np.count_nonzero(blank) > len(ended):  # of blanks beside each other, the first
+        blank[ended] = False
         text = letters[~blank].tobytes()
     # One line more at the beginning says that there are two columns, whatever the first word is.
     one_a_line = io.BytesIO(b"0:0\n" + text.translate(_ONE_A_LINE))

@@ -25,6 +25,7 @@ from fedloom.errors import DataError, ParameterError
 from fedloom.models.base import Model
 from fedloom.parameters import between, instance_of, param, parametrised
 from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_param
+from fedloom.problems.linear import check_one_label
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.problems.two_classes import not_two_classes
@@ -56,6 +57,7 @@ class AUC(SaddleProblem):
 
     def agree(self, clients: Any) -> "AUC":
         """The problem with the positive rate that the clients' counts give."""
+        check_one_label("AUC", clients)
         if clients.classes not in (0, 2):  # none: a regression
             raise not_two_classes("AUC", clients, _OTHERS)
         if self.positive_rate is not None:

@@ -47,6 +47,16 @@ def apply_linear(model: Tree, x: Held) -> Array:
     return x @ model
 
 
+def check_one_label(owner: str, clients: Any) -> None:
+    """Raise DataError where rows have several labels."""
+    shape = clients.train.y.shape
+    if len(shape) != 1:
+        raise DataError(
+            f"{owner} needs one label a row, of shape (rows,); the data have labels of shape "
+            f"{shape}. Choose a column, or a problem for several: MultiLabel, Cox, Poisson."
+        )
+
+
 def number_of_columns(spec: Spec) -> int:
     """How many numbers a row of features has."""
     return int(np.prod(spec.features))
@@ -64,6 +74,7 @@ class Logistic(Problem):
 
     def agree(self, clients: Any) -> "Logistic":
         """The problem with the weights of classes as numbers."""
+        check_one_label("Logistic", clients)
         if clients.classes not in (0, 2):  # none: a regression
             raise not_two_classes("Logistic", clients, _OTHERS)
         if self.class_weights is None or clients.classes == 0:
@@ -117,6 +128,7 @@ class Multinomial(Problem):
 
     def agree(self, clients: Any) -> "Multinomial":
         """The problem with the weights of classes as numbers."""
+        check_one_label("Multinomial", clients)
         if self.class_weights is None or clients.classes == 0:
             return self
         agreed_on = agreed("Multinomial", self.class_weights, clients)
@@ -154,6 +166,11 @@ class LeastSquares(Problem):
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
     intercept: bool = intercept_param()
+
+    def agree(self, clients: Any) -> "LeastSquares":
+        """The problem as it is, for rows with one label each."""
+        check_one_label("LeastSquares", clients)
+        return self
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights."""
