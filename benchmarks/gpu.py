@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.timing import tell
 from benchmarks.workloads import ACCELERATED, WORKLOADS, Workload
 
 # Multiplications and additions of one row, forward and backward (three times the forward pass).
@@ -66,11 +67,7 @@ def main() -> None:
     for workload in chosen.workloads:
         for _ in range(chosen.repeats):
             for name in chosen.contestants:
-                line = json.dumps(measure(name, TASKS[workload]))
-                print(line, flush=True)
-                if chosen.out:
-                    with chosen.out.open("a") as file:
-                        file.write(line + "\n")
+                tell(json.dumps(measure(name, TASKS[workload])), chosen.out)
 
 
 if __name__ == "__main__":

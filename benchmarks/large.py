@@ -29,6 +29,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.timing import tell
+
 SIDE, CLASSES, OWNERS = 32, 10, 1000
 PIXELS = SIDE * SIDE * 3
 CASES = ("clients", "memory", "disk", "images", "cold")
@@ -167,11 +169,7 @@ def main() -> None:
             done = subprocess.run(
                 [*here, "--folder", str(folder)], check=True, stdout=subprocess.PIPE, text=True
             )
-            line = done.stdout.splitlines()[-1]
-            print(line, flush=True)
-            if chosen.out:
-                with chosen.out.open("a") as file:
-                    file.write(line + "\n")
+            tell(done.stdout.splitlines()[-1], chosen.out)
 
 
 if __name__ == "__main__":

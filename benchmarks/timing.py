@@ -5,10 +5,19 @@ import json
 import resource
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from benchmarks.workloads import ACCELERATED, WORKLOADS
 
 _BEGAN = time.perf_counter()
+
+
+def tell(line: str, out: Path | None) -> None:
+    """Print a line of results, and keep it in a file if there is one."""
+    print(line, flush=True)
+    if out:
+        with out.open("a") as file:
+            file.write(line + "\n")
 
 
 def contest(prepare: Callable[..., Callable[[int], None]], *flags: str) -> None:

@@ -105,9 +105,7 @@ def test_a_checkpoint_stays_as_it_was_when_later_blocks_are_done(monkeypatch):
     kept = []
     run(checkpoint=kept.append, checkpoint_seconds=0)
     assert len(kept) > 2
-    ends = [int(result.state.round) for result in kept]
-    assert [result.rows[-1]["round"] <= end for result, end in zip(kept, ends, strict=True)]
-    assert kept[0].rows is not kept[1].rows and len(kept[0].rows) < len(kept[-1].rows)
+    assert all(result.rows[-1]["round"] <= int(result.state.round) for result in kept)
     for result in kept[:3]:
         again = run(rounds=int(result.state.round))
         assert all(map(np.array_equal, *map(jax.tree.leaves, (result.state, again.state))))
