@@ -15,7 +15,6 @@ from fedloom.schedules import Cosine, Exponential, Steps, Warmup
 from papers import averaging
 from papers.reference import Draws, LogisticClients
 from papers.test_averaging import CLIENTS, FEDERATION, PROBLEM, close, simulate
-from tiers import in_turn
 
 
 def cosine(start, rounds, end):
@@ -51,7 +50,7 @@ def test_fedavg_takes_the_step_size_of_the_round(kind, double):
     close(got.model, averaging.fedavg(CLIENTS, Draws(CLIENTS, 4), **own))
 
 
-@pytest.mark.parametrize("kind", in_turn(SCHEDULES, ["warmup"]))
+@pytest.mark.parametrize("kind", SCHEDULES)
 def test_scaffold_takes_the_step_size_of_the_round(kind, double):
     settings, own = with_schedule(kind)
     got = simulate(fl.algorithms.Scaffold(**settings))
