@@ -40,8 +40,8 @@ jax.config.update("jax_traceback_in_locations_limit", 0)
 gc.set_threshold(100_000, 20, 50)
 # A job in the background of a shell ignores Ctrl-C, and tests of Ctrl-C would with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-_MUCH_MEMORY = 800_000_000  # bytes; a test may add half of another GB, and a worker has 2 GB
-_GROWTH = 150_000_000
+_MUCH_MEMORY = 900_000_000  # bytes; a test may add half of another GB, and a worker has 2 GB
+_GROWTH = 300_000_000
 _held = 0  # by this worker, after it last let go of its programs
 _SMALL = {"laws": 1, "core": 2, "data": 3}  # folders with groups of a few seconds each
 # Modules in which every method is explained: what one of them has found out, the others know.
@@ -93,6 +93,7 @@ def pytest_runtest_logfinish(nodeid, location):
     if psutil.Process().memory_info().rss > max(_MUCH_MEMORY, _held + _GROWTH):
         jax.clear_caches()
         gc.collect()
+        gc.freeze()  # what is left stays; the next look need not pass over it again
         # What was freed lies between what was not, and goes back to the system by this call only.
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

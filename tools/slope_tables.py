@@ -60,7 +60,7 @@ def table(name: str) -> str:
         ]
         row = [title, ", ".join(cells)]
         if ordered:
-            shown = "" if fitted is None else f"{fitted:+.2f}"
+            shown = "" if fitted is None else f"{fitted:+z.2f}"
             row += [shown, found["by_theory"].get(title, "")]
         lines.append(f"| {' | '.join(row)} |")
     seeds = len({point["seed"] for point in found["points"]})
@@ -85,7 +85,7 @@ def draw(name: str) -> Picture:
     for i, (title, points) in enumerate(lines.items()):
         panel, known = panels[i if apart else 0], means(points)
         fitted = slope(points)
-        text = title if fitted is None or not ordered else f"{title}: slope {fitted:+.2f}"
+        text = title if fitted is None or not ordered else f"{title}: slope {fitted:+z.2f}"
         line = style(title, list(lines))
         if len(points) == 1:  # what the others are held against
             panel.axhline(*known.values(), color=line["color"], ls=(0, (5, 4)), lw=1.2, label=text)
