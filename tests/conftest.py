@@ -70,6 +70,12 @@ def pytest_collection_modifyitems(items):
     items[:] = [item for group in order for item in group]
 
 
+def pytest_collection_finish(session):
+    """Modules and tests stay for the whole run: no search for garbage need pass over them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Hand out whole groups. Marks for that (`loadgroup`) do nothing under pytest 9.2."""
@@ -93,7 +99,6 @@ def pytest_runtest_logfinish(nodeid, location):
     if psutil.Process().memory_info().rss > max(_MUCH_MEMORY, _held + _GROWTH):
         jax.clear_caches()
         gc.collect()
-        gc.freeze()  # what is left stays; the next look need not pass over it again
         # What was freed lies between what was not, and goes back to the system by this call only.
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -51,8 +52,17 @@ def test_a_worker_that_was_killed_loses_its_run(tmp_path, gone):
             assert ours is free
 
 
-def test_of_many_that_find_a_run_abandoned_one_gets_it(tmp_path, gone):
-    for _ in range(20):
+@pytest.fixture
+def in_small_steps():
+    """Threads take turns as often as they can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+def test_of_many_that_find_a_run_abandoned_one_gets_it(tmp_path, gone, in_small_steps):
+    for _ in range(100):
         left_by(tmp_path, socket.gethostname(), gone)
         together, got = threading.Barrier(8), []
 

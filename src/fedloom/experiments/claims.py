@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 _CLAIM, _PASSING = ".claim", ".claim-passing"  # files in a run's folder
 _RENEWED = 10.0  # seconds between two signs of life
@@ -36,13 +37,15 @@ def claimed(folder: Path) -> Iterator[bool]:
     finally:
         ended.set()
         renewal.join()
-        if _holder(file) == own:
+        found = _found(file)
+        if found is not None and found.holder == own:
             file.unlink(missing_ok=True)
 
 
 def is_claimed(folder: Path) -> bool:
     """Whether a worker that is alive has the run of a folder."""
-    return not _left(folder / _CLAIM)
+    found = _found(folder / _CLAIM)
+    return found is not None and not found.left
 
 
 def _made(file: Path, text: str) -> bool:
@@ -63,45 +66,52 @@ def _renew(file: Path, ended: threading.Event) -> None:
 
 
 def _passed(file: Path) -> bool:
-    """Remove a claim that was left; only one at a time, or it would remove that of the next."""
-    if not _left(file):
+    """Remove a claim that was left; only one at a time, or it would remove that of the next.
+
+    Where no claim is found there is nothing to remove: whatever is there a moment later is alive.
+    """
+    found = _found(file)
+    if found is not None and not found.left:
         return False
     passing = file.with_name(_PASSING)
     if not _made(passing, ""):
-        if _age(passing) > _LEFT:  # killed within these few lines
+        other = _found(passing)
+        if other is not None and other.age > _LEFT:  # killed within these few lines
             passing.unlink(missing_ok=True)
         return False
     try:
-        if _left(file):
+        found = _found(file)
+        if found is not None and found.left:
             file.unlink(missing_ok=True)
         return True
     finally:
         passing.unlink(missing_ok=True)
 
 
-def _left(file: Path) -> bool:
-    """Whether nobody holds a claim any more."""
-    age = _age(file)
-    if age > _LEFT:
-        return True
-    host, _, rest = _holder(file).partition(" ")
-    number = rest.partition(" ")[0]
-    # Of another host, and where it is just being written, the time alone says it.
-    return host == socket.gethostname() and number.isdigit() and not _runs(int(number))
+class _Claim(NamedTuple):
+    """What a claim says, all of it read from one file."""
+
+    holder: str
+    age: float
+
+    @property
+    def left(self) -> bool:
+        """Whether nobody holds it any more."""
+        if self.age > _LEFT:
+            return True
+        host, _, rest = self.holder.partition(" ")
+        number = rest.partition(" ")[0]
+        # Of another host, and where it is just being written, the time alone says it.
+        return host == socket.gethostname() and number.isdigit() and not _runs(int(number))
 
 
-def _age(file: Path) -> float:
+def _found(file: Path) -> _Claim | None:
     try:
-        return time.time() - file.stat().st_mtime
+        with file.open(encoding="utf-8") as opened:
+            age = time.time() - os.fstat(opened.fileno()).st_mtime
+            return _Claim(opened.read(), age)
     except FileNotFoundError:
-        return float("inf")
-
-
-def _holder(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""
+        return None
 
 
 def _runs(process: int) -> bool:
