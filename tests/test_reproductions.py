@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import in_parts
+from benchmarks import in_parts, joined_parts
 from fedloom.errors import DataError, SettingsError
 from fedloom.experiments import comparing, papers, raw_results, reproduction_table, settings
 from fedloom.experiments.raw_results import Raw, Run
@@ -279,13 +279,16 @@ def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch)
         '[[algorithm]]\nkey = "codasca"\nlr = 0.1\ndual_lr = 0.1\n'
     )
     monkeypatch.setattr(papers, "available", lambda: {"small": path})
-    monkeypatch.setattr(in_parts, "RAW", tmp_path)
+    monkeypatch.setattr(joined_parts, "RAW", tmp_path)
     monkeypatch.setattr(raw_results, "optima", lambda setup, metric: {"ffmdr": 0.5, "codasca": 0.6})
     chosen = SimpleNamespace(out=tmp_path, rounds=2)
-    for kind in ("runs", "search"):
-        for number in range(3 if kind == "runs" else 2):
-            made = json.dumps(in_parts.make(kind, "small", number, chosen))
-            in_parts.place(tmp_path, kind, "small", number).write_text(made)
+    for kind, count in (("runs", 5), ("search", 2)):
+        waiting = in_parts.missing(kind, ["small"], tmp_path)
+        assert len(waiting) == count
+        for name, number, part in waiting:
+            made = json.dumps(in_parts.make(kind, name, number, chosen))
+            in_parts.place(tmp_path, kind, name, part).write_text(made)
+        assert in_parts.missing(kind, ["small"], tmp_path) == []
     joined, setup = raw_results.read(in_parts.join("runs", "small", chosen)), settings.read(path)
     whole = comparing.compare(
         setup.algorithms, setup.problem, setup.clients(), seeds=range(2), metric="auc", rounds=2,
@@ -297,6 +300,18 @@ def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch)
     trials = json.loads(in_parts.join("search", "small", chosen).read_text())["trials"]
     assert [(t["method"], t.get("beta"), t.get("lr")) for t in trials if t["method"] == "ffmdr"]
     assert sorted(t["method"] for t in trials) == ["codasca"] * 2 + ["ffmdr"] * 2
+    path.write_text(path.read_text().replace("seeds = 2", "seeds = 1"))
+    fewer = raw_results.read(in_parts.join("runs", "small", chosen))
+    assert fewer.runs == {name: runs[:1] for name, runs in expected.runs.items()}
+    path.write_text(path.read_text().replace("rounds = 2", "rounds = 3"))
+    with pytest.raises(SystemExit, match="made with other settings: optima, ffmdr, codasca"):
+        in_parts.join("runs", "small", chosen)
+
+
+def test_the_first_seed_of_every_method_is_made_before_the_second(setups):
+    made = in_parts.parts("runs", setups["personal-mnist"])
+    assert [part.seed for part in made] == [0] * 12 + [1] * 12 + [2] * 12
+    assert len({in_parts.place(reproductions.RAW, "runs", "x", part) for part in made}) == 36
 
 
 def test_what_is_said_of_networks_on_a_gpu():
