@@ -13,7 +13,7 @@ from benchmarks import in_parts, joined_parts
 from fedloom.errors import DataError, SettingsError
 from fedloom.experiments import comparing, papers, raw_results, reproduction_table, settings
 from fedloom.experiments.raw_results import Raw, Run
-from tools import personal_tables, reproductions, slope_tables, step_tables
+from tools import chosen, personal_tables, reproductions, slope_tables, step_tables
 
 NAMES = sorted(papers.available())
 SEARCHES = sorted(reproductions.RAW.glob("minimax-*-sweep.json"))
@@ -96,6 +96,41 @@ def test_every_search_for_steps_chose_what_the_settings_have(setups):
             chosen = setups[name].algorithms[method]
             field = "rho" if "rho" in line else "step"
             assert getattr(chosen, field) == pytest.approx(line[field], rel=1e-3), (name, method)
+
+
+def test_rates_of_personal_methods_are_those_that_held_out_rows_chose(setups):
+    """Of three for each method."""
+    for path in reproductions.RAW.glob("personal-*-sweep.json"):
+        name = path.stem.removesuffix("-sweep")
+        trials = [trial["method"] for trial in json.loads(path.read_text())["trials"]]
+        for method, values in chosen.searched(name).items():
+            assert trials.count(method) == 3
+            assert setups[name].algorithms[method].lr == values["lr"], (name, method)
+
+
+def test_what_a_search_chose_is_put_into_its_settings(tmp_path, monkeypatch):
+    def trial(method, lr, rounds, value):
+        return {"method": method, "lr": lr, "rounds": rounds, "accuracy": value}
+
+    trials = [trial("a, b", 0.2, 10, 0.5), trial("a, b", 0.1, 10, 0.6), trial("a, b", 0.4, 5, 0.9)]
+    trials += [trial("fedavg", 0.3, 10, math.nan), trial("fedavg", 0.05, 10, 0.1)]
+    facts = {"metric": "accuracy", "larger_is_better": True, "over": ["lr"], "trials": trials}
+    (tmp_path / "x-sweep.json").write_text(json.dumps(facts))
+    monkeypatch.setattr(chosen, "RAW", tmp_path)
+    text = """lr = 9
+[[algorithm]]
+name = "a, b"
+key = "quped"
+lr = 1.0  # a rate
+common_lr = 2.0
+[[algorithm]]
+key = "fedavg"
+lr = 1.0
+[run]
+rounds = 3
+"""
+    wanted = text.replace("lr = 1.0  # a rate\n", "lr = 0.1\n", 1).replace("lr = 1.0", "lr = 0.05")
+    assert chosen.changed(text, chosen.searched("x")) == wanted
 
 
 def test_a_slope_is_that_of_a_line_through_logarithms(tmp_path, monkeypatch):
