@@ -1,16 +1,18 @@
-"""Why QuPeL at 1 bit collapses on MNIST: a study for `python -m benchmarks.slopes`.
+"""Why QuPeL at 1 bit collapses on MNIST: studies for `python -m benchmarks.slopes`.
 
-On five of the 50 clients of `fedloom reproduce personal-mnist` with half of their rows, where
-clients fall to guessing as well. QuPeL's centres move by the slope of two terms, the loss f(Q_c(x))
-and the closeness (lp / 2) |Q_c(x) - w|^2. Each is left out in turn, and the closeness is made a
-tenth of what the paper states.
+On the 50 clients of `fedloom reproduce personal-mnist`, or in a size for a CPU on five of them with
+half of their rows, where clients fall to guessing as well. QuPeL's centres move by the slope of two
+terms, the loss f(Q_c(x)) and the closeness (lp / 2) |Q_c(x) - w|^2. Each is left out in turn, and
+the closeness is made a tenth of what the paper states.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+import functools
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 import fedloom as fl
 from benchmarks.slope_points import Point, Study
@@ -31,8 +33,7 @@ from fedloom.protocol import algorithm
 from fedloom.types import Array
 
 SEEDS = range(3)
-CLIENTS, ROUNDS, EVERY = 5, 120, 12
-Slope = Callable[[Array], Array]
+MEASURED = "accuracy, mean over clients; gap: between a layer's two centres, mean over layers"
 
 
 class _ByOneTerm(QuPeL):
@@ -81,24 +82,33 @@ class ByCloseness(_ByOneTerm):
     of_loss: ClassVar[bool] = False
 
 
-def _clients() -> Clients:
-    """The first clients of Table 8, with the first half of their rows."""
+class Size(NamedTuple):
+    """How much of Table 8's task there is."""
+
+    clients: int
+    share: float  # of each client's rows
+    rounds: int
+
+
+def _clients(size: Size) -> Clients:
+    """The first clients of Table 8, with the first of their rows."""
     whole = fl.data.partition(
         fl.data.load("mnist"), "label", clients=50, classes_each=3, normalise=True
     )
 
-    def half(rows: Any) -> tuple[Any, Any]:
-        return rows.x[: len(rows.y) // 2], rows.y[: len(rows.y) // 2]
+    def first(rows: Any) -> tuple[Any, Any]:
+        count = int(size.share * len(rows.y))
+        return rows.x[:count], rows.y[:count]
 
-    numbers = range(CLIENTS)
+    numbers = range(size.clients)
     made = fl.data.from_arrays(
-        [half(whole.of(i)) for i in numbers], test=[half(whole.test_of(i)) for i in numbers]
+        [first(whole.of(i)) for i in numbers], test=[first(whole.test_of(i)) for i in numbers]
     )
     return dataclasses.replace(made, labels=whole.labels)
 
 
-def _collapse() -> Iterator[Point]:
-    """The mean accuracy over clients, every few rounds."""
+def _collapse(size: Size) -> Iterator[Point]:
+    """The mean accuracy over clients as rounds go on, and the gap between centres at the end."""
     quantise = Quantisation(bits=1, pull=1e-6, pull_growth=1.0101, freeze_after=43)
     methods = {
         "as stated": QuPeL(lr=0.1, quantise=quantise),
@@ -107,20 +117,27 @@ def _collapse() -> Iterator[Point]:
         "centres by the closeness alone": ByCloseness(lr=0.1, quantise=quantise),
     }
     problem = fl.problems.Personal(fl.models.CNN1(initialisation="torch"))
-    clients = _clients()
+    clients = _clients(size)
     for seed in SEEDS:
         for title, method in methods.items():
             try:
                 run = fl.simulate(
-                    method, problem, clients, rounds=ROUNDS, batch_size=25, seed=seed,
-                    metrics=("accuracy",), eval_every=EVERY, progress=False,
+                    method, problem, clients, rounds=size.rounds, batch_size=25, seed=seed,
+                    metrics=("accuracy",), eval_every=size.rounds // 10, progress=False,
                 )  # fmt: skip
             except DivergedError as error:
                 run = error.result
             for row in run.rows:
                 yield Point(title, row["round"], seed, float(row["accuracy"]))
+            (held,) = run.state.clients
+            gap = float(np.diff(held.centres, axis=-1).mean())
+            yield Point(f"{title}: gap", run.final["round"], seed, gap)
 
 
 STUDIES = {
-    "personal-collapse": Study("round", "accuracy, mean over clients", None, _collapse),
+    name: Study("round", MEASURED, None, functools.partial(_collapse, size))
+    for name, size in {
+        "personal-collapse": Size(5, 0.5, 120),
+        "personal-collapse-whole": Size(50, 1.0, 240),  # a GPU's work
+    }.items()
 }

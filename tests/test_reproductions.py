@@ -349,6 +349,21 @@ def test_the_first_seed_of_every_method_is_made_before_the_second(setups):
     assert len({in_parts.place(reproductions.RAW, "runs", "x", part) for part in made}) == 36
 
 
+def test_what_is_said_of_the_collapse_on_a_slice():
+    """Centres that move by the loss alone end high for every seed; as stated, for one of three."""
+    found = json.loads((reproductions.RAW / "personal-collapse.json").read_text())
+    last = {(point["series"], point["seed"]): point["value"] for point in found["points"]}
+
+    def ends(series):
+        return sorted(round(last[series, seed], 3) for seed in range(3))
+
+    assert ends("centres by the loss alone") == [0.986, 0.988, 0.990]
+    assert ends("as stated") == [0.781, 0.801, 0.986]
+    assert ends("closeness 0.02") == [0.925, 0.988, 0.994]
+    assert max(ends("centres by the closeness alone: gap")) < 0.05
+    assert max(ends("centres by the closeness alone")) < min(ends("closeness 0.02"))
+
+
 def test_what_is_said_of_networks_on_a_gpu():
     """The order of methods, and the figures that stand in sentences."""
     page = PAGES["personal.md"]

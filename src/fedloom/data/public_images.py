@@ -25,10 +25,10 @@ def _read_idx(
 
 def _read_femnist(folder: Path, *, digits: bool = False) -> Dataset:
     """All 62 characters, or the rows with digits alone."""
-    dataset = read_leaf(folder, shape=(28, 28, 1), classes=np.arange(len(_CHARACTERS)))
     check("femnist", "digits", digits, flag)
-    named = _characters(dataset, len(DIGITS) if digits else len(_CHARACTERS))
-    test = dataset.test and _characters(dataset.test, len(named.labels))
+    count = len(DIGITS) if digits else len(_CHARACTERS)
+    dataset = read_leaf(folder, shape=(28, 28, 1), classes=np.arange(len(_CHARACTERS)))
+    named, test = _characters(dataset, count), dataset.test and _characters(dataset.test, count)
     writers = len(np.unique(named.columns["client"]))
     what = "digits, " if digits else ""
     return retitled(dataclasses.replace(named, test=test), f"femnist ({what}{writers} writers)")
