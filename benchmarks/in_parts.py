@@ -227,7 +227,7 @@ def main() -> None:
         _pool(missing(chosen.kind, chosen.names, chosen.out), chosen)
     lacking = missing(chosen.kind, chosen.names, chosen.out)
     for name, _, part in lacking:
-        print(f"not made: {name}, {', '.join(map(str, filter(None.__ne__, part)))}")
+        print(f"not made: {name}, {', '.join(str(x) for x in part if x is not None)}")
     for name in chosen.names:
         if not chosen.list and all(task.name != name for task in lacking):
             print(join(chosen.kind, name, chosen))
