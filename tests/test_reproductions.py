@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import in_parts
+from benchmarks import in_parts, joined_parts
 from fedloom.errors import DataError, SettingsError
 from fedloom.experiments import comparing, papers, raw_results, reproduction_table, settings
 from fedloom.experiments.raw_results import Raw, Run
-from tools import personal_tables, reproductions, slope_tables, step_tables
+from tools import chosen, personal_tables, reproductions, slope_tables, step_tables
 
 NAMES = sorted(papers.available())
 SEARCHES = sorted(reproductions.RAW.glob("minimax-*-sweep.json"))
@@ -96,6 +96,41 @@ def test_every_search_for_steps_chose_what_the_settings_have(setups):
             chosen = setups[name].algorithms[method]
             field = "rho" if "rho" in line else "step"
             assert getattr(chosen, field) == pytest.approx(line[field], rel=1e-3), (name, method)
+
+
+def test_rates_of_personal_methods_are_those_that_held_out_rows_chose(setups):
+    """Of three for each method."""
+    for path in reproductions.RAW.glob("personal-*-sweep.json"):
+        name = path.stem.removesuffix("-sweep")
+        trials = [trial["method"] for trial in json.loads(path.read_text())["trials"]]
+        for method, values in chosen.searched(name).items():
+            assert trials.count(method) == 3
+            assert setups[name].algorithms[method].lr == values["lr"], (name, method)
+
+
+def test_what_a_search_chose_is_put_into_its_settings(tmp_path, monkeypatch):
+    def trial(method, lr, rounds, value):
+        return {"method": method, "lr": lr, "rounds": rounds, "accuracy": value}
+
+    trials = [trial("a, b", 0.2, 10, 0.5), trial("a, b", 0.1, 10, 0.6), trial("a, b", 0.4, 5, 0.9)]
+    trials += [trial("fedavg", 0.3, 10, math.nan), trial("fedavg", 0.05, 10, 0.1)]
+    facts = {"metric": "accuracy", "larger_is_better": True, "over": ["lr"], "trials": trials}
+    (tmp_path / "x-sweep.json").write_text(json.dumps(facts))
+    monkeypatch.setattr(chosen, "RAW", tmp_path)
+    text = """lr = 9
+[[algorithm]]
+name = "a, b"
+key = "quped"
+lr = 1.0  # a rate
+common_lr = 2.0
+[[algorithm]]
+key = "fedavg"
+lr = 1.0
+[run]
+rounds = 3
+"""
+    wanted = text.replace("lr = 1.0  # a rate\n", "lr = 0.1\n", 1).replace("lr = 1.0", "lr = 0.05")
+    assert chosen.changed(text, chosen.searched("x")) == wanted
 
 
 def test_a_slope_is_that_of_a_line_through_logarithms(tmp_path, monkeypatch):
@@ -279,13 +314,16 @@ def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch)
         '[[algorithm]]\nkey = "codasca"\nlr = 0.1\ndual_lr = 0.1\n'
     )
     monkeypatch.setattr(papers, "available", lambda: {"small": path})
-    monkeypatch.setattr(in_parts, "RAW", tmp_path)
+    monkeypatch.setattr(joined_parts, "RAW", tmp_path)
     monkeypatch.setattr(raw_results, "optima", lambda setup, metric: {"ffmdr": 0.5, "codasca": 0.6})
     chosen = SimpleNamespace(out=tmp_path, rounds=2)
-    for kind in ("runs", "search"):
-        for number in range(3 if kind == "runs" else 2):
-            made = json.dumps(in_parts.make(kind, "small", number, chosen))
-            in_parts.place(tmp_path, kind, "small", number).write_text(made)
+    for kind, count in (("runs", 5), ("search", 2)):
+        waiting = in_parts.missing(kind, ["small"], tmp_path)
+        assert len(waiting) == count
+        for name, number, part in waiting:
+            made = json.dumps(in_parts.make(kind, name, number, chosen))
+            in_parts.place(tmp_path, kind, name, part).write_text(made)
+        assert in_parts.missing(kind, ["small"], tmp_path) == []
     joined, setup = raw_results.read(in_parts.join("runs", "small", chosen)), settings.read(path)
     whole = comparing.compare(
         setup.algorithms, setup.problem, setup.clients(), seeds=range(2), metric="auc", rounds=2,
@@ -297,6 +335,33 @@ def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch)
     trials = json.loads(in_parts.join("search", "small", chosen).read_text())["trials"]
     assert [(t["method"], t.get("beta"), t.get("lr")) for t in trials if t["method"] == "ffmdr"]
     assert sorted(t["method"] for t in trials) == ["codasca"] * 2 + ["ffmdr"] * 2
+    path.write_text(path.read_text().replace("seeds = 2", "seeds = 1"))
+    fewer = raw_results.read(in_parts.join("runs", "small", chosen))
+    assert fewer.runs == {name: runs[:1] for name, runs in expected.runs.items()}
+    path.write_text(path.read_text().replace("rounds = 2", "rounds = 3"))
+    with pytest.raises(SystemExit, match="made with other settings: optima, ffmdr, codasca"):
+        in_parts.join("runs", "small", chosen)
+
+
+def test_the_first_seed_of_every_method_is_made_before_the_second(setups):
+    made = in_parts.parts("runs", setups["personal-mnist"])
+    assert [part.seed for part in made] == [0] * 12 + [1] * 12 + [2] * 12
+    assert len({in_parts.place(reproductions.RAW, "runs", "x", part) for part in made}) == 36
+
+
+def test_what_is_said_of_the_collapse_on_a_slice():
+    """Centres that move by the loss alone end high for every seed; as stated, for one of three."""
+    found = json.loads((reproductions.RAW / "personal-collapse.json").read_text())
+    last = {(point["series"], point["seed"]): point["value"] for point in found["points"]}
+
+    def ends(series):
+        return sorted(round(last[series, seed], 3) for seed in range(3))
+
+    assert ends("centres by the loss alone") == [0.986, 0.988, 0.990]
+    assert ends("as stated") == [0.781, 0.801, 0.986]
+    assert ends("closeness 0.02") == [0.925, 0.988, 0.994]
+    assert max(ends("centres by the closeness alone: gap")) < 0.05
+    assert max(ends("centres by the closeness alone")) < min(ends("closeness 0.02"))
 
 
 def test_what_is_said_of_networks_on_a_gpu():

@@ -97,7 +97,7 @@ def draw(name: str) -> Picture:
         if apart:
             panel.set_title(text, fontsize=9)
     for panel in panels:
-        if found["varied"] != "iteration":
+        if found["varied"] not in ("iteration", "round"):
             panel.set_xscale("log")
             ticks = sorted({x for line in panel.get_lines() for x in line.get_xdata() if x > 1e-9})
             panel.set_xticks(ticks, [labels.number(x) for x in ticks])

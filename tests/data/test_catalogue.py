@@ -219,6 +219,14 @@ def test_femnist_counts_its_writers_and_names_its_classes(folders):
     for part in (found, found.test):
         assert part.x.shape == (4, 28, 28, 1)
         assert list(part.labels[part.y]) == ["0", "z", "0", "z"]
+    alone = load("femnist", digits=True)
+    assert alone.name == "femnist (digits, 2 writers)"
+    for part in (alone, alone.test):
+        assert list(part.labels) == list("0123456789")
+        assert list(part.labels[part.y]) == ["0", "0"] and len(part.x) == 2
+        assert list(part.columns["client"]) == ["ann", "bob"]
+    with raises(ParameterError, "digits must be"):
+        load("femnist", digits="all")
 
 
 def test_options_are_checked():

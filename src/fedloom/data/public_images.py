@@ -11,6 +11,7 @@ from fedloom.data.entries import Copy, DatasetEntry, retitled
 from fedloom.data.fetch import File
 from fedloom.data.images import DIGITS, GARMENTS, read_cifar10, read_cifar10_tiles, read_idx_images
 from fedloom.data.leaf import read_leaf
+from fedloom.parameters import check, flag
 
 _CHARACTERS = np.array(list("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"))
 
@@ -22,12 +23,23 @@ def _read_idx(
     return read_idx_images(pictures, labels, classes=classes, test=test)
 
 
-def _read_femnist(folder: Path) -> Dataset:
+def _read_femnist(folder: Path, *, digits: bool = False) -> Dataset:
+    """All 62 characters, or the rows with digits alone."""
+    check("femnist", "digits", digits, flag)
+    count = len(DIGITS) if digits else len(_CHARACTERS)
     dataset = read_leaf(folder, shape=(28, 28, 1), classes=np.arange(len(_CHARACTERS)))
-    writers = len(np.unique(dataset.columns["client"]))
-    test = dataset.test and dataclasses.replace(dataset.test, labels=_CHARACTERS)
-    named = dataclasses.replace(dataset, labels=_CHARACTERS, test=test)
-    return retitled(named, f"femnist ({writers} writers)")
+    named, test = _characters(dataset, count), dataset.test and _characters(dataset.test, count)
+    writers = len(np.unique(named.columns["client"]))
+    what = "digits, " if digits else ""
+    return retitled(dataclasses.replace(named, test=test), f"femnist ({what}{writers} writers)")
+
+
+def _characters(dataset: Dataset, count: int) -> Dataset:
+    """The rows with one of the first so many characters."""
+    rows = np.flatnonzero(dataset.y < count)
+    columns = {name: column[rows] for name, column in dataset.columns.items()}
+    x, y = dataset.x[rows], dataset.y[rows]
+    return dataclasses.replace(dataset, x=x, y=y, labels=_CHARACTERS[:count], columns=columns)
 
 
 def _idx(
@@ -128,6 +140,7 @@ IMAGES = (
                     ),
                 ),
                 _read_femnist,
+                options=("digits",),
             ),
         ),
     ),

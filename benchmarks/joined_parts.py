@@ -1,0 +1,100 @@
+"""Raw results of a reproduction, or of a search for it, from parts that were made side by side."""
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks import vertical_steps
+from fedloom.checksums import write_json
+from fedloom.experiments import raw_results
+from fedloom.experiments.asking import asked_of
+from fedloom.experiments.raw_results import Raw, Run
+from fedloom.experiments.settings import Settings
+
+RAW = Path(__file__).parents[1] / "docs" / "reproductions" / "raw"
+OPTIMA = "optima"  # the part of a comparison that is of no method
+Made = list[dict[str, Any]]
+
+
+def runs(name: str, setup: Settings, digest: str, made: Made, chosen: Any) -> Path:
+    """What `fedloom reproduce NAME --raw FILE` writes; `digest` is what every part must have."""
+    stale = [part["part"] for part in made if part["digest"] != digest]
+    if stale:
+        raise SystemExit(f"{name}: made with other settings: {', '.join(stale)}")
+    best = next((part[OPTIMA] for part in made if OPTIMA in part), {})
+    made = [part for part in made if part["part"] != OPTIMA]
+    about = {
+        "reproduction": name,
+        "command": f"python -m benchmarks.in_parts {name}",
+        "settings": raw_results.digest(setup),
+        "date": max(part["date"] for part in made),
+        "seconds_in_rounds": round(sum(part["seconds"] for part in made)),
+        "machine": _where(made),
+        "versions": _versions(made),
+        "metrics": list(asked_of(setup).metrics),
+        "larger_is_better": any(part["larger_is_better"] for part in made),
+    }
+    found = {
+        method: [
+            Run(**part["run"])._replace(optimum=raw_results.digits(best.get(method)))
+            for part in made
+            if part["part"] == method
+        ]
+        for method in setup.algorithms
+    }
+    path = RAW / f"{name}.jsonl"
+    raw_results.write(Raw(about, found), path)
+    return path
+
+
+def search(name: str, setup: Settings, digest: str, made: Made, chosen: Any) -> Path:
+    """What `fedloom sweep` says of all trials, the best of each method first."""
+
+    def rank(row: dict[str, Any]) -> tuple[str, float]:
+        value = row[made[0]["metric"]]
+        return row["method"], -value if value == value else float("inf")
+
+    rows = sorted((row for part in made for row in part["rows"]), key=rank)
+    facts = {
+        "metric": made[0]["metric"],
+        "larger_is_better": made[0]["larger_is_better"],
+        "over": list(setup.over),
+        "trials": rows,
+        "command": f"python -m benchmarks.in_parts {name} --kind search --rounds {chosen.rounds}",
+        "date": max(part["date"] for part in made),
+        "machine": _where(made),
+        "versions": _versions(made),
+    }
+    path = RAW / f"{name}-sweep.json"
+    write_json(path, facts, shared=True)
+    return path
+
+
+def steps(name: str, setup: Settings, digest: str, made: Made, chosen: Any) -> Path:
+    """What `benchmarks.vertical_steps` writes."""
+    about = {
+        "settings": name,
+        "command": f"python -m benchmarks.in_parts {name} --kind steps --factor "
+        f"{chosen.factor:g} --seeds {chosen.seeds}",
+        "date": max(part["date"] for part in made),
+        "machine": _where(made),
+        "versions": _versions(made),
+        "target": made[0]["target"],
+    }
+    path = RAW / f"{name}-steps.json"
+    path.write_text(vertical_steps.text(about, [t for part in made for t in part["tried"]]))
+    return path
+
+
+def _where(made: Made) -> str:
+    """The machines, and that methods did not have them for themselves."""
+    machines = dict.fromkeys(part["machine"] for part in made)
+    shared = "shared by methods" if any("NVIDIA" in m for m in machines) else "a core for a method"
+    return f"{' and '.join(machines)}, {shared}"
+
+
+def _versions(made: Made) -> dict[str, str]:
+    """Of packages; where parts were made with several, all of them."""
+    return {
+        package: " and ".join(dict.fromkeys(part["versions"][package] for part in made))
+        for package in made[0]["versions"]
+    }
