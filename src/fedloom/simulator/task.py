@@ -56,7 +56,8 @@ class Task:
         labels = clients.y if isinstance(clients, Parties) else clients.train.y
         self.metrics = shown(problem, one_label=labels.ndim == 1) if metrics is None else metrics
         federation = assemble(problem, clients, batch_size, precision)
-        hosts.check_same({"the problem and its rows": federation} | places.alike(federation))
+        if jax.distributed.is_initialized():
+            hosts.check_same({"the problem and its rows": federation} | places.alike(federation))
         self.plan = plan_for(federation, devices, lanes)
         self.federation = places.put(places.placed(federation, self.plan), self.plan)
         self.small = is_small(federation)
@@ -133,33 +134,36 @@ def is_small(federation: Federation) -> bool:
 
 def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> Plan:
     """How to map clients on this machine, or on all machines of a run of several processes."""
-    by_threads = on_one_cpu()
-    local = jax.devices() if hosts.several() else jax.local_devices()
-    if hosts.several() and devices is not None:
-        raise ParameterError(
-            f"devices must be left out in a run of several processes, which takes the {len(local)} "
-            f"that they have together; got {devices}. Leave it out."
-        )
-    most = cores() if by_threads else len(local)
-    if devices is not None and not 1 <= devices <= most:
-        kind = "cores" if by_threads else "devices"
-        raise ParameterError(
-            f"devices must be a whole number from 1 to the {most} {kind} there are; got {devices}. "
-            f"Leave it out for as many as pay."
-        )
-    count = len(local) if devices is None else devices
+    there = jax.devices() if jax.distributed.is_initialized() else jax.local_devices()
+    if devices is not None:
+        _check_devices(devices, len(there))
+    count = len(there) if devices is None else devices
     mesh = None
-    if count > 1 and not by_threads:
-        mesh = jax.make_mesh((count,), (AXIS,), (AxisType.Auto,), devices=local[:count])
+    if count > 1 and not on_one_cpu():
+        mesh = jax.make_mesh((count,), (AXIS,), (AxisType.Auto,), devices=there[:count])
     if lanes is None and jax.default_backend() == "cpu":
         lanes = lanes_on_cpu(federation)
     return Plan(lanes, mesh)
 
 
+def _check_devices(devices: int, there: int) -> None:
+    """Raise ParameterError where a run cannot have so many devices, or cores of a CPU."""
+    if hosts.several():
+        raise ParameterError(
+            f"devices must be left out in a run of several processes, which takes the {there} "
+            f"that they have together; got {devices}. Leave it out."
+        )
+    kind, most = ("cores", cores()) if on_one_cpu() else ("devices", there)
+    if not 1 <= devices <= most:
+        raise ParameterError(
+            f"devices must be a whole number from 1 to the {most} {kind} there are; got {devices}. "
+            f"Leave it out for as many as pay."
+        )
+
+
 def on_one_cpu() -> bool:
     """Whether threads divide a cohort, and not devices, of which a user may have made several."""
-    alone = not hosts.several() and jax.local_device_count() == 1
-    return alone and jax.default_backend() == "cpu"
+    return jax.default_backend() == "cpu" and jax.device_count() == 1
 
 
 def lanes_on_cpu(federation: Federation) -> int:
