@@ -13,7 +13,7 @@ PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
     "types errors version versions lazy files hints checksums draws pytrees parameters layout "
     "on_disk rows divided_rows",
-    "protocol replies oracles loss_oracles cohorts schedules optimisers local objective "
+    "protocol oracles loss_oracles cohorts schedules optimisers local objective "
     "saddle_objective party operators",
     "models problems",
     "directions data metrics",

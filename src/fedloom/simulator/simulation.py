@@ -12,7 +12,7 @@ from fedloom import directions, draws
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import DivergedError
 from fedloom.exchange import wire
-from fedloom.measuring import handing_out, privacy_ledger
+from fedloom.measuring import privacy_ledger
 from fedloom.measuring.result import Result
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import payload_bytes, to_host
@@ -265,14 +265,7 @@ class Simulation:
         raise error
 
     def _evaluate(self, info: Tree) -> None:
-        method, hub, clients = handing_out.simplest(
-            self.algorithm, self.federation.fed, self.state.hub, self.state.clients
-        )
-        raw = to_host(
-            self.task.measure(
-                method, self.federation, hub, clients, plan=self.plan, wanted=self.task.wanted
-            )
-        )
+        raw = self.task.measured(self.algorithm, self.state.hub, self.state.clients, self.plan)
         self.client_metrics = self.task.measures.per_client(raw, self.federation, self.task.wanted)
         row: dict[str, float] = {
             "round": self.state.round,

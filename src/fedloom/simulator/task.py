@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ from fedloom.data.parties import Holders, Parties
 from fedloom.directions import shown
 from fedloom.divided_rows import AXIS
 from fedloom.errors import ParameterError
-from fedloom.measuring.evaluation import OfClients
+from fedloom.measuring.evaluation import OfClients, whole_model
 from fedloom.measuring.joint_evaluation import OfParties
 from fedloom.measuring.measures import Measures
 from fedloom.measuring.optimum import TO_A_POINT, Optimum
@@ -22,16 +22,38 @@ from fedloom.population import Federation, Group, assemble
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.saddle import SaddleProblem
 from fedloom.protocol import Algorithm
+from fedloom.pytrees import pytree, to_host
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.crew import cores
 from fedloom.rounds.given import check_fit
 from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.simulator import handing_over, hosts, places
-from fedloom.types import Tree
+from fedloom.types import Array, Tree
 
 _SMALL_MODEL = 20_000  # below, a CPU computes clients side by side; above, one after the other
 _NUMBERS = 90_000  # of a step's rows times a model's size: how much clients side by side compute
+
+
+class _Hub(NamedTuple):
+    """A hub of which the model is all that matters."""
+
+    model: Array
+
+
+@pytree
+class _HandsOut(Algorithm):
+    """Any method that leaves its clients with the hub's model, in the place of which it stands."""
+
+
+@pytree
+class _HandsOutSeparate(Algorithm):
+    """The same in a saddle problem in which every client has a dual of its own."""
+
+    dual = "separate"
+
+
+_ANY = {"shared": _HandsOut(), "separate": _HandsOutSeparate()}
 
 
 class Task:
@@ -97,6 +119,23 @@ class Task:
     def rounds_for(self, state_bytes: int) -> Any:
         """The program of rounds; where states are large, the one that writes over them."""
         return self._rounds_in_place if state_bytes >= handing_over.LARGE else self.rounds
+
+    def measured(
+        self, method: Algorithm, hub: Tree, clients: tuple[Tree, ...], plan: Plan
+    ) -> dict[str, Any]:
+        """The raw numbers of an evaluation.
+
+        Most methods leave their clients with the hub's model. What is measured then depends on that
+        model alone, so that one program measures them all, and a comparison compiles it once.
+        """
+        own = type(method)
+        plain = own.deployed is Algorithm.deployed and own.other_models is Algorithm.other_models
+        if plain and not method.personal_models:
+            hub = _Hub(whole_model(method, self.federation, hub, clients))
+            method, clients = _ANY[method.dual], tuple(() for _ in clients)
+        return to_host(
+            self.measure(method, self.federation, hub, clients, plan=plan, wanted=self.wanted)
+        )
 
     def _known(self, optimum: Reference | Tree, dual: str) -> Optimum:
         """A solution, from `fl.reference`, a model, or its vector."""
