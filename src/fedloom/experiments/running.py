@@ -15,9 +15,9 @@ from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
 from fedloom.experiments.written import runnable
-from fedloom.measuring.optimum import NEED_OPTIMUM
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
+from fedloom.metrics.chosen import NEED_OPTIMUM
 from fedloom.problems.base import Problem
 from fedloom.simulator import hosts
 

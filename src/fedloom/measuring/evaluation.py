@@ -19,11 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.directions import ROWS, by_rows, shown_without_scores
 from fedloom.hub_view import Fed
 from fedloom.measuring.objective_value import objective
-from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
-from fedloom.measuring.wanted import Wanted, chosen_from
+from fedloom.measuring.optimum import Optimum, optimum_at
+from fedloom.metrics.chosen import (
+    NEED_OPTIMUM,
+    ROWS,
+    Wanted,
+    by_rows,
+    chosen_from,
+    shown_without_scores,
+)
 from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group
 from fedloom.problems.base import Metric, Problem

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import jax
 
-from fedloom import directions
 from fedloom.data.parties import Holders
 from fedloom.measuring.reference import Reference
 from fedloom.measuring.result import Result
+from fedloom.metrics import chosen as metrics_of
 from fedloom.parameters import Rule, at_least, at_least_zero, check, flag, one_of
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
@@ -152,7 +152,7 @@ def simulate(
                 type(algorithm).__name__,
                 done=run.state.round,
                 total=rounds,
-                metric=directions.headline(task.metrics, problem) or "",
+                metric=metrics_of.headline(task.metrics, problem) or "",
             )
         if joined:
             bar = hosts.Shared(bar)

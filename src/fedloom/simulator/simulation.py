@@ -8,12 +8,13 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from fedloom import directions, draws
+from fedloom import draws
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import DivergedError
 from fedloom.exchange import wire
 from fedloom.measuring import privacy_ledger
 from fedloom.measuring.result import Result
+from fedloom.metrics import chosen as metrics_of
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import payload_bytes, to_host
 from fedloom.rounds import program
@@ -191,7 +192,7 @@ class Simulation:
             self.algorithm, self.federation, self.state.hub, self.state.clients
         )
         hub, clients = to_host((self.state.hub, self.state.clients))
-        known = directions.of_metrics(self.task.metrics, fed.problem)
+        known = metrics_of.of_metrics(self.task.metrics, fed.problem)
         return Result(
             model=fed.layout.unravel(np.asarray(to_host(vector))),
             state=State(np.int64(self.state.round), hub, clients),
@@ -206,8 +207,8 @@ class Simulation:
                 "bytes_up": self.bytes_up,
                 "seconds": self.seconds,
                 "lanes": self.plan.lanes,
-                "larger_is_better": directions.growing(self.rows[-1], known),
-                "headline": directions.headline(self.task.metrics, fed.problem),
+                "larger_is_better": metrics_of.growing(self.rows[-1], known),
+                "headline": metrics_of.headline(self.task.metrics, fed.problem),
             },
             holdings=self.task.clients.holdings(),
         )

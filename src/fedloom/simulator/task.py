@@ -10,7 +10,6 @@ from jax.sharding import AxisType
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
-from fedloom.directions import shown
 from fedloom.divided_rows import AXIS
 from fedloom.errors import ParameterError
 from fedloom.measuring.evaluation import OfClients, whole_model
@@ -18,6 +17,7 @@ from fedloom.measuring.joint_evaluation import OfParties
 from fedloom.measuring.measures import Measures
 from fedloom.measuring.optimum import TO_A_POINT, Optimum
 from fedloom.measuring.reference import Reference
+from fedloom.metrics.chosen import shown
 from fedloom.population import Federation, Group, assemble
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.saddle import SaddleProblem
