@@ -32,9 +32,11 @@ def run(
     facts = {"algorithm": algorithm, "problem": settings.problem, "seed": settings.run.seed}
     trackers = settings.run.log if hosts.leads() else ()
     with run_folder(settings, out, resume=resume) as folder, contextlib.ExitStack() as opened:
+        options |= {"progress": progress, "on_evaluation": None}
         with hosts.all_or_none():
-            track = opened.enter_context(tracking(trackers, out, out.name, facts))
-        options |= {"progress": progress, "on_evaluation": track}
+            if trackers:
+                track = opened.enter_context(tracking(trackers, out, out.name, facts))
+                options["on_evaluation"] = track
         return folder.go_on(algorithm, settings.problem, clients, **options)
 
 
