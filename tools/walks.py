@@ -43,7 +43,8 @@ def walked(part: Callable[[], Any]) -> dict[str, set[str]]:
     threading.setprofile(note)
     sys.setprofile(note)
     try:
-        with contextlib.redirect_stdout(io.StringIO()):
+        # Into a text and not a terminal, on which there would be a bar.
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             part()
     finally:
         sys.setprofile(None)

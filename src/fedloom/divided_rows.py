@@ -16,8 +16,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedloom.draws import Domain
-from fedloom.on_disk import OnDisk, room_for
-from fedloom.rows import OnHost, Rows, Store
+from fedloom.on_disk import OnDisk, OnHost
+from fedloom.rows import Rows, Store, room_for
 from fedloom.types import Array
 
 AXIS = "clients"  # of the mesh

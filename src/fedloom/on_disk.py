@@ -1,19 +1,24 @@
-"""Rows that stay in files: memory-mapped arrays, of which those rows are read that are asked for.
+"""Rows that do not lie on a device: in files, and in the host's memory.
 
-What has been read stays in the operating system's cache for as long as it has room, so that rows
-which fit into memory are read from the disk once, and others again and again.
+`OnDisk` is for memory-mapped arrays, of which those rows are read that are asked for. What has been
+read stays in the operating system's cache for as long as it has room, so that rows which fit into
+memory are read from the disk once, and others again and again. `OnHost` hands such rows, or those
+of an array in memory, to a device within its program.
 """
 
 import mmap
 from collections.abc import Iterator, Sequence
 
+import jax
 import numpy as np
 from numpy.typing import DTypeLike
 
 from fedloom.errors import DataError
+from fedloom.pytrees import pytree, static
+from fedloom.types import Array
 
 _AT_ONCE = 2**26  # bytes that are read at a time where all rows are wanted
-ALIGNED = 64  # bytes, of which the address of an array is a multiple
+_TOGETHER = 2**27  # bytes of rows that a device looks at together where all rows are looked at
 _WHITE = 255  # the largest number of a pixel
 
 
@@ -143,6 +148,44 @@ class OnDisk:
             yield self.parts[i], own, flat[own] - (self._ends[i] - len(self.parts[i]))
 
 
+class Kept:
+    """An array that is told apart by being itself, as a part of a program's structure."""
+
+    def __init__(self, array: np.ndarray | OnDisk):
+        self.array = array
+
+    def read(self, places: Array) -> np.ndarray:
+        """The rows at these places, as words of 32 bits where numbers have 64."""
+        array, wanted = self.array, np.asarray(places)
+        rows = array.read(wanted) if isinstance(array, OnDisk) else array[wanted]
+        return rows[..., None].view(np.uint32) if rows.dtype.itemsize == 8 else rows
+
+
+@pytree
+class OnHost:
+    """Rows that stay on the host, in its memory or on disk; a device is handed what it asks for."""
+
+    kept: Kept = static()
+    clients: int = static()  # that may ask for rows side by side
+
+    @property
+    def together(self) -> int:
+        """How many rows of each client are looked at together, where all of them are."""
+        array = self.kept.array
+        row = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
+        return max(1, _TOGETHER // max(1, row * self.clients))
+
+    def at(self, places: Array) -> Array:
+        """The rows at these places."""
+        dtype, row = self.kept.array.dtype, self.kept.array.shape[1:]
+        long = dtype.itemsize == 8  # which JAX would cut in the thread that it calls back in
+        shape = jax.ShapeDtypeStruct(
+            (*places.shape, *row, *[2] * long), np.uint32 if long else dtype
+        )
+        rows = jax.pure_callback(self.kept.read, shape, places, vmap_method="broadcast_all")
+        return jax.lax.bitcast_convert_type(rows, dtype) if long else rows
+
+
 def check_fits(rows: np.ndarray, dtype: DTypeLike) -> None:
     """Raise DataError where whole numbers would become others in a narrower type."""
     if rows.dtype.kind not in "iu" or np.can_cast(rows.dtype, dtype) or not rows.size:
@@ -156,14 +199,6 @@ def check_fits(rows: np.ndarray, dtype: DTypeLike) -> None:
             f"{bounds.max}; got {most if most > bounds.max else least}. Make floating point "
             f"numbers of them, as with x.astype(float)."
         )
-
-
-def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    """Zeros that begin where JAX takes an array on a CPU as it is, without a copy."""
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + ALIGNED, np.uint8)
-    begin = -raw.ctypes.data % ALIGNED
-    return raw[begin : begin + size].view(dtype).reshape(shape)
 
 
 def _ask_for(part: np.ndarray, rows: np.ndarray) -> None:

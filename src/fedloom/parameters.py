@@ -190,11 +190,8 @@ def check(owner: str, name: str, value: object, rule: Rule) -> None:
 
 def needed(cls: Any, given: Collection[str]) -> list[str]:
     """The parameters that have no default and are not given."""
-    return [
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.default is dataclasses.MISSING and field.name not in given
-    ]
+    fields = dataclasses.fields(cls)
+    return [f.name for f in fields if f.default is dataclasses.MISSING and f.name not in given]
 
 
 def needs(cls: Any, missing: Collection[str]) -> str:
@@ -294,12 +291,9 @@ def parametrised(cls: type[T]) -> type[T]:
     made.__setattr__ = made.__delattr__ = _refuse_change
     hints = typing.get_type_hints(made)
     fields = dataclasses.fields(made)
-    names = [field.name for field in fields]
     made.__leaves__ = frozenset(
-        field.name
-        for field in fields
-        if _is_leaf(hints[field.name]) and not field.metadata.get("static", False)
+        f.name for f in fields if _is_leaf(hints[f.name]) and not f.metadata.get("static", False)
     )
     made.__parametrised__ = True
-    register(made, [name for name in names if name in made.__leaves__])
+    register(made, [field.name for field in fields if field.name in made.__leaves__])
     return made

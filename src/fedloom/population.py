@@ -234,9 +234,10 @@ def _cast(rows: Rows, precision: str) -> Rows:
         if isinstance(held, OnDisk):
             return held.astype(_dtype(held, precision))
         array = np.asarray(held)
-        dtype = _dtype(array, precision)
-        check_fits(array, dtype)
-        return np.ascontiguousarray(array, dtype)
+        made = np.ascontiguousarray(array, _dtype(array, precision))
+        if array.dtype.kind in "iu" and not np.array_equal(array, made):
+            check_fits(array, made.dtype)  # which says what does not
+        return made
 
     return Rows(cast(rows.x), cast(rows.y))
 

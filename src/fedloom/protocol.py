@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
 
+from fedloom.cohorts import Cohort, Replies
 from fedloom.errors import ProtocolError
 from fedloom.lazy import public
 from fedloom.oracles import AnyFed, AnyOracle
@@ -46,7 +47,6 @@ from fedloom.parameters import (
     positive_fraction,
 )
 from fedloom.pytrees import pytree, static
-from fedloom.replies import Cohort, Replies
 from fedloom.schedules import Schedule
 from fedloom.types import Array, Tree
 

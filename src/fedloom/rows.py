@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import DTypeLike
 
 from fedloom import draws
 from fedloom.draws import Domain
-from fedloom.on_disk import OnDisk
+from fedloom.on_disk import Kept, OnDisk, OnHost
 from fedloom.pytrees import in_short, pytree, static
 from fedloom.types import Array, Held, Tree
 
-_AT_ONCE = 2**27  # bytes of rows on the host that are looked at together where all rows are
+ALIGNED = 64  # bytes, of which the address of an array is a multiple
 _SOME = 1 << 16  # numbers that are looked at together: most arrays that do not fit end at once
 
 
@@ -82,44 +83,6 @@ class Batch(NamedTuple):
         if self.counts is None:
             return values.mean()
         return jnp.where(self.counts, values, 0).sum() / self.counts.sum()
-
-
-class Kept:
-    """An array that is told apart by being itself, as a part of a program's structure."""
-
-    def __init__(self, array: np.ndarray | OnDisk):
-        self.array = array
-
-    def read(self, places: Array) -> np.ndarray:
-        """The rows at these places, as words of 32 bits where numbers have 64."""
-        array, wanted = self.array, np.asarray(places)
-        rows = array.read(wanted) if isinstance(array, OnDisk) else array[wanted]
-        return rows[..., None].view(np.uint32) if rows.dtype.itemsize == 8 else rows
-
-
-@pytree
-class OnHost:
-    """Rows that stay on the host, in its memory or on disk; a device is handed what it asks for."""
-
-    kept: Kept = static()
-    clients: int = static()  # that may ask for rows side by side
-
-    @property
-    def together(self) -> int:
-        """How many rows of each client are looked at together, where all of them are."""
-        array = self.kept.array
-        row = int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
-        return max(1, _AT_ONCE // max(1, row * self.clients))
-
-    def at(self, places: Array) -> Array:
-        """The rows at these places."""
-        dtype, row = self.kept.array.dtype, self.kept.array.shape[1:]
-        long = dtype.itemsize == 8  # which JAX would cut in the thread that it calls back in
-        shape = jax.ShapeDtypeStruct(
-            (*places.shape, *row, *[2] * long), np.uint32 if long else dtype
-        )
-        rows = jax.pure_callback(self.kept.read, shape, places, vmap_method="broadcast_all")
-        return jax.lax.bitcast_convert_type(rows, dtype) if long else rows
 
 
 @pytree
@@ -270,6 +233,14 @@ def narrowed(array: np.ndarray) -> Any:
             if not np.array_equal(back.view(bits), part.view(bits)):  # 0 and -0 are different
                 return array
     return Narrow(kept.reshape(array.shape), str(array.dtype))
+
+
+def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """Zeros that begin where JAX takes an array on a CPU as it is, without a copy."""
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + ALIGNED, np.uint8)
+    begin = -raw.ctypes.data % ALIGNED
+    return raw[begin : begin + size].view(dtype).reshape(shape)
 
 
 def _pad(array: np.ndarray, rows: int) -> np.ndarray:

@@ -208,7 +208,7 @@ def test_one_crew_works_at_a_time(monkeypatch):
 @SEVERAL
 def test_a_run_by_choice_ends_with_the_same_bits(monkeypatch):
     alone = simulate(devices=1, lanes=2)
-    monkeypatch.setattr(all_cores, "_LEAST", 0.0)
+    monkeypatch.setattr(all_cores, "LEAST", 0.0)
     monkeypatch.setattr(all_cores, "_WORTH", 0.0)
     tried = []
     monkeypatch.setattr(AllCores, "_take_on", lambda self, size, take=AllCores._take_on: (

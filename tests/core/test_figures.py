@@ -6,8 +6,8 @@ import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE as METHODS
-from fedloom.directions import headline, shown
 from fedloom.measuring import evaluation
+from fedloom.metrics.chosen import headline, shown
 from fedloom.parameters import parametrised
 
 FEDAVG = fl.algorithms.FedAvg(lr=0.3)

@@ -7,7 +7,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.errors import ParameterError
-from fedloom.simulator import lanes, task
+from fedloom.simulator import lanes, places, task
 from fedloom.simulator.task import Task
 
 CLIENTS = fl.data.partition(fl.data.load("digits"), "label", clients=6, classes_each=2)
@@ -113,7 +113,7 @@ def test_another_error_of_the_device_is_not_taken_for_a_want_of_memory():
 
 def test_rows_that_do_not_fit_stay_on_the_host_and_give_the_same_bits(monkeypatch, capsys):
     here = simulate()
-    monkeypatch.setattr(lanes, "free_memory", lambda: CLIENTS.train.x.nbytes)
+    monkeypatch.setattr(places, "free_memory", lambda: CLIENTS.train.x.nbytes)
     streamed = simulate()
     assert "rows stay in the host's memory" in capsys.readouterr().err
     assert all(map(np.array_equal, jax.tree.leaves(here.model), jax.tree.leaves(streamed.model)))
@@ -151,7 +151,7 @@ def test_personal_problems_take_both_to_all_networks():
 def test_columns_of_parties_stay_where_they_are(monkeypatch, capsys):
     parties = fl.data.partition(fl.data.load("digits"), "features", parties=2)
     problem = fl.problems.Vertical(loss="softmax")
-    monkeypatch.setattr(lanes, "free_memory", lambda: 1)
+    monkeypatch.setattr(places, "free_memory", lambda: 1)
     fl.simulate(fl.algorithms.VerticalGD(), problem, parties, rounds=1, progress=False)
     assert capsys.readouterr().err == ""
 

@@ -6,7 +6,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.rows import Narrow, narrowed
-from fedloom.simulator import lanes, places
+from fedloom.simulator import places
 from fedloom.simulator.task import Task
 
 RNG = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def test_what_would_lose_a_bit_stays_as_it_is(value):
 
 def test_rows_that_stay_on_the_host_give_the_bits_of_narrow_ones(monkeypatch, capsys):
     here = simulate()
-    monkeypatch.setattr(lanes, "free_memory", lambda: 1)
+    monkeypatch.setattr(places, "free_memory", lambda: 1)
     there = simulate()
     assert "rows stay in the host's memory" in capsys.readouterr().err
     jax.tree.map(np.testing.assert_array_equal, here.state, there.state)

@@ -8,9 +8,9 @@ import pytest
 
 import fedloom as fl
 from data.messages import raises
-from fedloom import rows as rows_of
 from fedloom.errors import DataError
-from fedloom.on_disk import OnDisk, room_for
+from fedloom.on_disk import OnDisk
+from fedloom.rows import room_for
 from fedloom.simulator import places
 
 DIGITS = fl.data.load("digits")
@@ -77,7 +77,7 @@ def test_rows_on_the_disk_give_the_bits_of_rows_in_memory(
     tmp_path, monkeypatch, no_room, capsys, problem
 ):
     """Metrics too, though they see some rows at a time; those of scores among them."""
-    monkeypatch.setattr(rows_of, "_AT_ONCE", 64 * 4 * 6 * 5)  # five rows of each client
+    monkeypatch.setattr("fedloom.on_disk._TOGETHER", 64 * 4 * 6 * 5)  # five rows of each client
     tested = 0.2 if problem == "network" else None
     clients = fl.data.partition(DIGITS, "dirichlet", clients=6, alpha=0.5, test_fraction=tested)
     made, metrics = {

@@ -5,7 +5,6 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from fedloom import directions
 from fedloom.cli.certificates import warn_of_expiry
 from fedloom.cli.output import show_json, show_table
 from fedloom.cli.prepared import show_preparation
@@ -21,6 +20,7 @@ from fedloom.federation.people.standing import standings
 from fedloom.federation.people.submission import follow
 from fedloom.hints import printable
 from fedloom.measuring.result import Result
+from fedloom.metrics import chosen as metrics_of
 from fedloom.simulator.progress import Bar, Lines, Progress
 
 
@@ -68,7 +68,7 @@ def _submit(arguments: argparse.Namespace) -> int:
 
 def submitted(chosen: Settings, kit: Kit, out: Path, resume: bool = False) -> Result:
     """Follow a run to its end, with a bar where a person looks on."""
-    metric = directions.headline(chosen.metrics, chosen.problem) or ""
+    metric = metrics_of.headline(chosen.metrics, chosen.problem) or ""
     shown = (type(chosen.algorithm).__name__, 0, chosen.run.rounds, metric)
     bar: Progress = Bar(*shown) if sys.stderr.isatty() else Lines(*shown)
 

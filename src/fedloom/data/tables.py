@@ -127,9 +127,10 @@ def from_frame(
     """
     check(str(source), "missing", missing, _missing_rule)
     check(str(source), "dates", dates, dates_rule.or_none("dates are left out"))
-    dates = dates or {}
-    frame = with_parts(str(source), frame, dates)
-    named = [*(n for n in features or () if n not in dates), *part_names(dates)]
+    named = list(features or ())
+    if dates:
+        frame = with_parts(str(source), frame, dates)
+        named = [*(n for n in named if n not in dates), *part_names(dates)]
     second = second_label(str(source), event, exposure)
     targets = [label] if second is None else [label, second]
     _require(source, frame, [*targets, *named])
@@ -157,7 +158,8 @@ def from_frame(
 
     def rows(source: object, frame: "pl.DataFrame", known: Dataset | None) -> Dataset:
         """Some rows, with classes and features as the training rows have them."""
-        frame = with_parts(str(source), frame, dates)
+        if dates:
+            frame = with_parts(str(source), frame, dates)
         _require(source, frame, [*targets, *named])
         frame = _complete(source, frame, [*targets, *named], missing)
         numbers = True if second or (known and known.labels is None) else regression
@@ -190,7 +192,7 @@ def _require(source: object, frame: "pl.DataFrame", names: Sequence[str]) -> Non
 
 
 def _check_no_date(source: object, series: "pl.Series") -> None:
-    if holds_dates(series):
+    if not series.dtype.is_numeric() and holds_dates(series):
         raise DataError(
             f"{source}: column {series.name!r} holds dates, which are no numbers and no words. "
             f'Ask for parts of them: dates = {{ {series.name} = ["year", "month"] }}.'

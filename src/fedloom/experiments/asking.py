@@ -1,17 +1,17 @@
 """What the settings of a comparison ask of its table, checked before anything runs."""
 
-from fedloom import directions
 from fedloom.experiments.comparing import check_metric
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.settings import Settings
 from fedloom.hints import closest
+from fedloom.metrics import chosen as metrics_of
 
 
 def asked_of(setup: Settings) -> Asked:
     """The columns of the table, the main one first, and what is said of them."""
     how, place = setup.compare, setup.place / "compare"
     main = how.metric or next(iter(how.metrics), None)
-    main = main or directions.headline(setup.metrics, setup.problem) or "round"
+    main = main or metrics_of.headline(setup.metrics, setup.problem) or "round"
     metrics = tuple(dict.fromkeys((main, *how.metrics)))
     for metric in metrics:
         check_metric(metric, setup.metrics, setup.problem)

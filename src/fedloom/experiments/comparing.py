@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedloom import directions
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, FedloomError, ParameterError
 from fedloom.experiments import rows_of_methods
@@ -19,6 +18,7 @@ from fedloom.experiments.tracking import Tracking
 from fedloom.experiments.workers import Task, Workers, workers
 from fedloom.hints import closest
 from fedloom.measuring.result import Result
+from fedloom.metrics import chosen as metrics_of
 from fedloom.metrics.catalogue import CATALOGUE
 from fedloom.pictures import curves, notebook
 from fedloom.pictures.picture import Picture
@@ -145,7 +145,7 @@ def compare(
     options = {"rounds": 100} | options
 
     metrics = options.get("metrics")
-    chosen = metric or directions.headline(metrics, problem) or "round"
+    chosen = metric or metrics_of.headline(metrics, problem) or "round"
     check_metric(chosen, metrics, problem)
     comparison = Comparison({name: [] for name in algorithms}, chosen, divisions.redivided)
     kept = {**(notes or {}), COMPARED: chosen, REDIVIDED: divisions.redivided}
@@ -240,7 +240,7 @@ def place(out: Path, name: str, seed: int) -> Path:
 
 def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -> None:
     """Refuse a column that no history of these metrics has."""
-    columns = directions.columns(metrics, problem)
+    columns = metrics_of.columns(metrics, problem)
     # The name of another model of the hub may stand before it.
     known = any(f"_{metric}".endswith(f"_{column}") for column in columns)
     if metric not in _ALWAYS and not known:
@@ -252,6 +252,6 @@ def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -
 
 def _hint(metric: str, columns: Sequence[str]) -> str:
     """What to do about a column that is not there."""
-    if (name := directions.base(metric)) in CATALOGUE and name not in columns:
+    if (name := metrics_of.base(metric)) in CATALOGUE and name not in columns:
         return f"Add {name!r} to metrics in [run], or to metrics=... in Python."
     return closest(metric, (*columns, *_ALWAYS))

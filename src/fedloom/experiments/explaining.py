@@ -59,18 +59,18 @@ def coefficients_of(
 
 def noted(
     algorithm: Algorithm, problem: Problem, clients: Clients, result: Result
-) -> list[dict[str, Any]]:
-    """The coefficients that a result keeps; none where the model is no linear one of tables."""
-    if clients.preparation is None:
-        return []
+) -> dict[str, list[dict[str, Any]]]:
+    """The coefficients that a result of tables keeps; nothing where the model is not linear."""
     hub = take(algorithm, problem, clients, result)
     if not is_linear(hub):
-        return []
+        return {}
     sites: dict[str, Deployed | None] = {}
     if makes_personal(algorithm):
         own = take_all(algorithm, problem, clients, result)
         sites = dict(zip(clients.names, own, strict=True))
-    return rows(hub, sites) if all(map(is_linear, filter(None, sites.values()))) else []
+    if not all(map(is_linear, filter(None, sites.values()))):
+        return {}
+    return {NOTED: rows(hub, sites)}
 
 
 def of_the_hub(result: Result) -> list[dict[str, Any]]:

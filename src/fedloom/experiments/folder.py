@@ -112,8 +112,8 @@ class RunFolder(NamedTuple):
         if isinstance(problem, Personal) and isinstance(clients, Clients):
             own = deploy.take_all(algorithm, problem, clients, result)
             result.about["sizes"] = [model.sizes.packed for model in own]  # bytes
-        if isinstance(clients, Clients) and (table := noted(algorithm, problem, clients, result)):
-            result.about[NOTED] = table
+        if isinstance(clients, Clients) and clients.preparation is not None:
+            result.about.update(noted(algorithm, problem, clients, result))
         hosts.by_leader(lambda: self.finish(result))
         return result
 

@@ -15,9 +15,9 @@ from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
 from fedloom.experiments.written import runnable
-from fedloom.measuring.optimum import NEED_OPTIMUM
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
+from fedloom.metrics.chosen import NEED_OPTIMUM
 from fedloom.problems.base import Problem
 from fedloom.simulator import hosts
 
@@ -32,9 +32,11 @@ def run(
     facts = {"algorithm": algorithm, "problem": settings.problem, "seed": settings.run.seed}
     trackers = settings.run.log if hosts.leads() else ()
     with run_folder(settings, out, resume=resume) as folder, contextlib.ExitStack() as opened:
+        options |= {"progress": progress, "on_evaluation": None}
         with hosts.all_or_none():
-            track = opened.enter_context(tracking(trackers, out, out.name, facts))
-        options |= {"progress": progress, "on_evaluation": track}
+            if trackers:
+                track = opened.enter_context(tracking(trackers, out, out.name, facts))
+                options["on_evaluation"] = track
         return folder.go_on(algorithm, settings.problem, clients, **options)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedloom import directions
 from fedloom.data.parties import Holders
 from fedloom.errors import ParameterError
 from fedloom.experiments import over_seeds, searching
@@ -22,6 +21,7 @@ from fedloom.experiments.sampling import AT_ONCE, Sampler
 from fedloom.experiments.searching import Setting, Values
 from fedloom.experiments.trials import HeldOut, Scores, Trial, Tried
 from fedloom.experiments.workers import workers
+from fedloom.metrics import chosen as metrics_of
 from fedloom.parameters import check, one_of
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
@@ -120,10 +120,10 @@ def sweep(
             "sweep: halving needs all settings from the beginning, and search='optuna' proposes "
             "them one after the other. Leave out one or the other."
         )
-    judged = metric or directions.headline(options.get("metrics"), problem) or "round"
+    judged = metric or metrics_of.headline(options.get("metrics"), problem) or "round"
     check_metric(judged, options.get("metrics"), problem)
-    known = directions.of_metrics(options.get("metrics"), problem)
-    larger = directions.larger_is_better(judged, known)
+    known = metrics_of.of_metrics(options.get("metrics"), problem)
+    larger = metrics_of.larger_is_better(judged, known)
     rounds = options.pop("rounds", 100)
     others = None if executor is None else workers(executor, out, False, options)
     judges = HeldOut(clients, validation, search_seed)

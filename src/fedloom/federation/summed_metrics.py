@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.directions import ROWS
 from fedloom.errors import UnopenedError
 from fedloom.exchange.hub import Letter
 from fedloom.exchange.secure.hub import SecureHub
-from fedloom.measuring.wanted import Wanted
+from fedloom.metrics.chosen import ROWS, Wanted
 from fedloom.metrics.ready import ROW_NUMBERS, made_of, means_behind
 
 MEASURE = "measure"  # what such an exchange asks for, in the place of a method

@@ -19,16 +19,22 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.directions import ROWS, by_rows, shown_without_scores
-from fedloom.measuring import handing_out
-from fedloom.measuring.objective_value import smooth_part
-from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
-from fedloom.measuring.wanted import Wanted, chosen_from
+from fedloom.hub_view import Fed
+from fedloom.measuring.objective_value import objective
+from fedloom.measuring.optimum import Optimum, optimum_at
+from fedloom.metrics.chosen import (
+    NEED_OPTIMUM,
+    ROWS,
+    Wanted,
+    by_rows,
+    chosen_from,
+    shown_without_scores,
+)
 from fedloom.oracles import AnyOracle
 from fedloom.population import Federation, Group
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.compiling import compiled
+from fedloom.rounds.compiling import compiled, reproducible
 from fedloom.rounds.parts import Plan, map_group
 from fedloom.rows import ClientRows, Rows
 from fedloom.types import Array, Held, Tree
@@ -57,7 +63,14 @@ def whole_model(
     algorithm: Algorithm, federation: Federation, hub: Tree, clients: tuple[Tree, ...]
 ) -> Array:
     """The model that the run leaves, as a vector: the hub's."""
-    return handing_out.model_of(algorithm, federation.fed, hub)
+    if type(algorithm).model is Algorithm.model:
+        return hub.model
+    return _computed_model(algorithm, federation.fed, hub)
+
+
+@reproducible()
+def _computed_model(algorithm: Algorithm, fed: Fed, hub: Tree) -> Array:
+    return algorithm.model(hub, fed)  # by one program, and not by one for each operation
 
 
 def measure(
@@ -214,12 +227,6 @@ def spread(name: str, values: np.ndarray, larger_is_better: bool) -> dict[str, f
             f"{name}_best10": float(known[-tenth:].mean()),
             f"{name}_std": float(known.std()),
         }
-
-
-def objective(federation: Federation, model: Array, plan: Plan, dual: str) -> Array:
-    """The smooth part and g(w) on the training rows; in a saddle problem, at the best dual."""
-    smooth = smooth_part(federation, plan, dual)
-    return smooth(model) + federation.fed.regularisation(model)
 
 
 def _rows(federation: Federation) -> np.ndarray:

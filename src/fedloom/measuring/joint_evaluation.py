@@ -15,8 +15,8 @@ import numpy as np
 
 from fedloom.errors import ParameterError
 from fedloom.measuring import party_scores
-from fedloom.measuring.optimum import NEED_OPTIMUM, Optimum, optimum_at
-from fedloom.measuring.wanted import Wanted, chosen_from
+from fedloom.measuring.optimum import Optimum, optimum_at
+from fedloom.metrics.chosen import NEED_OPTIMUM, Wanted, chosen_from
 from fedloom.population import Federation, LabelParty
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedloom.measuring.optimum import Optimum
-from fedloom.measuring.wanted import Wanted
+from fedloom.metrics.chosen import Wanted
 from fedloom.population import Federation
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm

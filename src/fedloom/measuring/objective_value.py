@@ -1,7 +1,7 @@
-"""The smooth part of the objective as a function of the model alone.
+"""The objective as a function of the model alone: its smooth part, and with the regulariser.
 
-For a loss without a dual it is sum_i a_i f_i(w). In a saddle problem the dual is maximised out,
-over all clients together where it is shared and at each client where it is separate:
+For a loss without a dual the smooth part is sum_i a_i f_i(w). In a saddle problem the dual is
+maximised out, over all clients together where it is shared and at each client where it is separate:
 
     shared      max_y sum_i a_i f_i(w, y)            separate    sum_i a_i max_y f_i(w, y)
 
@@ -54,6 +54,12 @@ def smooth_part(federation: Federation, plan: Plan, dual: str) -> Callable[[Arra
         return plain
     start = fed.init_dual(jax.random.key(0))
     return shared if dual == "shared" else separate
+
+
+def objective(federation: Federation, model: Array, plan: Plan, dual: str) -> Array:
+    """The smooth part and g(w) on the training rows; in a saddle problem, at the best dual."""
+    smooth = smooth_part(federation, plan, dual)
+    return smooth(model) + federation.fed.regularisation(model)
 
 
 def maximum(value: Callable[[Array, Array], Array], w: Array, start: Array) -> Array:

@@ -9,7 +9,6 @@ import numpy as np
 from fedloom.errors import ParameterError
 from fedloom.types import Array
 
-NEED_OPTIMUM = ("gap", "relative_gap", "distance", "optimality")
 TO_A_POINT = ("distance", "optimality")  # mean little where there are several solutions
 _ROUNDING = 1e-13
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from fedloom import checksums, directions
+from fedloom import checksums
 from fedloom.data import frames
 from fedloom.errors import DataError, MissingDataError
 from fedloom.exchange import wire
 from fedloom.files import write_bytes, write_folder
+from fedloom.metrics import chosen as metrics_of
 from fedloom.models.graph.to_torch import to_torch
 from fedloom.pictures import curves, labels, notebook
 from fedloom.pictures.picture import Picture
@@ -88,7 +89,7 @@ class Result:
 
     def larger_is_better(self, column: str) -> bool:
         """Whether a column of the history should grow, as its metric says."""
-        return directions.grows(column, self.about.get("larger_is_better", ()))
+        return metrics_of.grows(column, self.about.get("larger_is_better", ()))
 
     def plot(
         self, *metrics: str, against: str = "round", log: bool = False, title: str = ""

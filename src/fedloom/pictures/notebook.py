@@ -6,7 +6,7 @@ from typing import Any
 
 from fedloom.data import holdings
 from fedloom.data.clients import Clients
-from fedloom.directions import ROWS, base
+from fedloom.metrics.chosen import ROWS, base
 from fedloom.pictures import labels
 from fedloom.pictures.picture import Picture
 from fedloom.pictures.shown import Shown

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedloom.directions import base
+from fedloom.metrics.chosen import base
 from fedloom.pictures import labels
 from fedloom.pictures.curves import curves
 from fedloom.reports.reading import Study

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedloom.directions import base
 from fedloom.measuring.result import Result
+from fedloom.metrics.chosen import base
 from fedloom.pictures import labels
 from fedloom.reports.coefficients import coefficients
 from fedloom.reports.origins import why_none

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedloom.directions import ROWS, base
 from fedloom.experiments import over_seeds, paper_tables, rows_of_methods
 from fedloom.experiments.divisions import divisions_text
 from fedloom.experiments.rows_of_methods import values_of
 from fedloom.measuring.result import Result
+from fedloom.metrics.chosen import ROWS, base
 from fedloom.pictures import labels
 from fedloom.reports import origins
 from fedloom.reports.reading import Study

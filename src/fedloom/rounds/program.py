@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom import draws
+from fedloom.cohorts import Replies
 from fedloom.population import Federation, Group, Party
 from fedloom.protocol import Algorithm, Ask, Round, at_round, outcome_of
 from fedloom.pytrees import check_alike, payload_bytes, shapes
-from fedloom.replies import Replies
 from fedloom.rounds.mapping import answer
 from fedloom.rounds.parts import Plan, map_group
 from fedloom.types import Array, Held, Tree

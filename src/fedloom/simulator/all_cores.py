@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fedloom.simulator.task import Task
 
 _WORTH = 10.0  # how many times what it costs to try must be left to compute
-_LEAST = 0.5  # seconds over which a rate is measured
+LEAST = 0.5  # seconds over which a rate is measured; shorter runs need no trial
 _FASTER = 1.1
 _MOST_BYTES = 2**28  # of the states of all members
 
@@ -45,7 +45,6 @@ class AllCores:
         """
         self.task, self.federation, size = task, task.federation, task.threads
         self.algorithm, self.plan = algorithm, plan
-        self._rounds_alone = task.rounds_for(state_bytes)
         self._program: tuple[Plan, Callable[..., Outcome]] | None = None  # of a crew
         self.crew: Crew | None = None
         self._untried = size is None and cores() > 1 and cores() * state_bytes <= _MOST_BYTES
@@ -54,16 +53,14 @@ class AllCores:
         if size is not None and size > 1:
             self._take_on(size)
 
-    def compute(self, *state: Tree) -> Outcome:
-        """What rounds make of a state, by one thread or by all members of the crew.
+    def compute(self, *state: Tree) -> Outcome | None:
+        """What rounds make of a state, by all members of the crew; None: one thread has to do it.
 
         Args:
             state: Hub, clients, the run's key, the round before the first and the last one.
         """
         if self.crew is None:
-            rounds = self._rounds_alone
-            outcome = rounds(self.algorithm, self.federation, *state, plan=self.plan)
-            return jax.block_until_ready(outcome)
+            return None
         program = self._made(self.crew, state)
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
 
@@ -75,7 +72,7 @@ class AllCores:
             return self.crew.do(member)[0]
         except CannotMeetError:  # the state is as it was: a crew's program does not write over it
             self.end()
-            return self.compute(*state)
+            return None
 
     def _made(self, crew: Crew, state: tuple[Tree, ...]) -> Callable[..., Outcome]:
         """The program that all members run: made once, in this thread, as JAX is set here.
@@ -98,14 +95,14 @@ class AllCores:
             cost: The seconds that it takes to make a program ready.
         """
         self._rounds, self._seconds = self._rounds + rounds, self._seconds + seconds
-        if self._seconds < _LEAST:
+        if self._seconds < LEAST:
             return False
         rate = self._rounds / self._seconds
         if self._alone is not None:  # the trial is over
             if rate < _FASTER * self._alone:
                 self.end()
             self._alone = None
-        elif self._untried and left / rate > _WORTH * max(cost, _LEAST):
+        elif self._untried and left / rate > _WORTH * max(cost, LEAST):
             self._untried = False
             said = expected_exchanges(self.algorithm, self.federation)
             asked = [exchange.clients for stage in said.values() for exchange in stage]

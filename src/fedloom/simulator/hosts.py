@@ -5,7 +5,8 @@ they must do the same things in the same order: whoever waits for one that has g
 waits for ever. What a process would decide by itself (its clock, its free memory, Ctrl-C, an error)
 is therefore told to all. Process 0 leads: files, progress and warnings are its own.
 
-In a process by itself, everything here is done at once and costs nothing.
+A process that has joined no others does not come here: whoever calls asks for that first, by
+`jax.distributed.is_initialized()`. In one that has joined as the only one, all is done at once.
 """
 
 import contextlib
@@ -15,13 +16,16 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
 from fedloom.errors import HostsError
+from fedloom.simulator.progress import Progress, Silent
+
+T = TypeVar("T")
 
 _WELL, _INTERRUPTED, _FAILED = range(3)
 
@@ -89,6 +93,15 @@ def all_or_none() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def led(action: Callable[[T], object] | None) -> Callable[[T], None]:
+    """A function that all processes call together, of which the first alone does the action."""
+
+    def call(value: T) -> None:
+        by_leader(lambda: None if action is None else action(value))
+
+    return call
+
+
 def by_leader(action: Callable[[], object]) -> None:
     """Let process 0 do something while the others wait; where it fails, all do."""
     with all_or_none():
@@ -122,6 +135,29 @@ def _digest(value: Any) -> bytes:
         else:
             hashed.update(re.sub(r" at 0x[0-9a-f]+", "", repr(leaf)).encode())
     return hashed.digest()
+
+
+class Shared(Silent):
+    """The progress of all processes, which the first alone shows; where it fails, all do."""
+
+    def __init__(self, bar: Progress | None) -> None:
+        self._bar = bar if leads() else None
+
+    def advance(self, round: int, rate: float) -> None:
+        """Show it after each block of rounds."""
+        with all_or_none():
+            if self._bar is not None:
+                self._bar.advance(round, rate)
+
+    def evaluated(self, row: dict[str, float]) -> None:
+        """Show it after each evaluation."""
+        if self._bar is not None:
+            self._bar.evaluated(row)
+
+    def close(self) -> None:
+        """End the line."""
+        if self._bar is not None:
+            self._bar.close()
 
 
 class Together:

@@ -4,7 +4,6 @@ What a program needs is known once it is compiled. One that would not fit is com
 fewer clients at a time. Where memory runs out all the same, half as many go on.
 """
 
-import math
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -22,17 +21,6 @@ if TYPE_CHECKING:
     from fedloom.simulator.task import Task
 
 _SPARE = 0.9  # of the free memory, for what the compiler does not count
-
-
-def free_memory() -> int | None:
-    """The bytes that are free on the first device; None where it does not say, as a CPU.
-
-    Of several processes, that which has the least decides for all.
-    """
-    stats = jax.local_devices()[0].memory_stats() or {}
-    free = float(stats.get("bytes_limit", math.inf)) - float(stats.get("bytes_in_use", 0))
-    free = hosts.least(free)
-    return None if math.isinf(free) else int(free)
 
 
 def fitted(task: "Task", algorithm: Algorithm, root: Array, free: int) -> Plan:

@@ -7,6 +7,7 @@ each step is handed its batch. The numbers that come out are the same, to the la
 
 import contextlib
 import dataclasses
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -20,13 +21,12 @@ from fedloom import divided_rows
 from fedloom.divided_rows import source
 from fedloom.errors import DataError
 from fedloom.hub_view import LabelParty
-from fedloom.on_disk import ALIGNED, OnDisk, room_for
+from fedloom.on_disk import OnDisk, OnHost
 from fedloom.population import Federation
 from fedloom.pytrees import payload_bytes
 from fedloom.rounds.parts import Plan
-from fedloom.rows import OnHost, Rows, Store, narrowed
+from fedloom.rows import ALIGNED, Rows, Store, narrowed, room_for
 from fedloom.simulator import hosts
-from fedloom.simulator import lanes as lanes_of
 from fedloom.types import Tree
 
 _OF_A_DEVICE = 0.5  # of its free memory; models and gradients need the rest
@@ -38,9 +38,10 @@ def placed(federation: Federation, plan: Plan) -> Federation:
     if isinstance(federation.fed, LabelParty):
         return federation  # columns of all people, which every product needs
     held = [store for group in federation.groups for store in (group.train, group.test) if store]
-    limit = room(any(isinstance(store.rows.x, OnHost) for store in held))
+    on_disk = any(isinstance(store.rows.x, OnHost) for store in held)
+    limit = room(on_disk)
     if limit is None or _bytes(held) <= limit:
-        return _narrow(_in_memory(federation))
+        return _narrow(_in_memory(federation) if on_disk else federation)
     mesh = plan.mesh
     if mesh is not None and sum(divided_rows.share(s, mesh.size) for s in held) <= limit:
         _tell(f"the rows are divided over the {mesh.size} devices: all do not fit on each")
@@ -79,18 +80,30 @@ def put(tree: Tree, plan: Plan) -> Tree:
 
 def room(on_disk: bool) -> int | None:
     """The bytes that rows may take on one device; None: rows are in the CPU's memory anyhow."""
-    free = lanes_of.free_memory()
+    free = free_memory()
     if free is not None:
         return int(_OF_A_DEVICE * free)
-    if not (on_disk or hosts.several()):
+    if not (on_disk or jax.process_count() > 1):
         return None
     return int(hosts.least(_OF_A_MACHINE * _memory() / jax.local_device_count()))
+
+
+def free_memory() -> int | None:
+    """The bytes that are free on the first device; None where it does not say, as a CPU.
+
+    Of several processes, that which has the least decides for all.
+    """
+    stats = jax.local_devices()[0].memory_stats() or {}
+    free = float(stats.get("bytes_limit", math.inf)) - float(stats.get("bytes_in_use", 0))
+    if jax.distributed.is_initialized():
+        free = hosts.least(free)
+    return None if math.isinf(free) else int(free)
 
 
 def alike(federation: Federation) -> dict[str, Any]:
     """What processes compare of rows on the disk, of which none reads all: sizes and some rows."""
     told: dict[str, Any] = {}
-    for i, group in enumerate(federation.groups if hosts.several() else ()):
+    for i, group in enumerate(federation.groups):
         for kind in ("train", "test"):
             store = getattr(group, kind)
             array = None if not isinstance(store, Store) else source(store.rows.x)

@@ -1,13 +1,16 @@
 """Simulate a federation: blocks of rounds, each one call of a compiled program."""
 
+import contextlib
+import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
 
-from fedloom import directions
 from fedloom.data.parties import Holders
 from fedloom.measuring.reference import Reference
 from fedloom.measuring.result import Result
+from fedloom.metrics import chosen as metrics_of
 from fedloom.parameters import Rule, at_least, at_least_zero, check, flag, one_of
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
@@ -96,23 +99,28 @@ def simulate(
     check("simulate", "lanes", lanes, at_least(1).or_none("as many as fit"))
     check("simulate", "deterministic", deterministic, flag)
     check("simulate", "checkpoint_seconds", checkpoint_seconds, at_least_zero)
+    joined = jax.distributed.is_initialized()  # by other processes, which compute the same run
+    together = hosts.Together() if joined else None
     with (
         kept_programs(),
         jax.enable_x64(precision == "float64"),
-        hosts.Together() as together,
+        together or contextlib.nullcontext(),
         places.faults_told(),
     ):
-        hosts.check_same(
-            {
-                "the version of fedloom or JAX": (__version__, jax.__version__),
-                "the method or the problem": (repr(algorithm), repr(problem)),
-                "rounds, seed or eval_every": (rounds, seed, eval_every),
-                "batch_size or precision": (str(batch_size), precision),
-                "metrics": None if metrics is None else sorted(metrics),
-                "lanes or deterministic": (str(lanes), deterministic),
-                "the result that is resumed": None if resume is None else resume.state,
-            }
-        )
+        if joined:
+            hosts.check_same(
+                {
+                    "the version of fedloom or JAX": (__version__, jax.__version__),
+                    "the method or the problem": (repr(algorithm), repr(problem)),
+                    "rounds, seed or eval_every": (rounds, seed, eval_every),
+                    "batch_size or precision": (str(batch_size), precision),
+                    "metrics": None if metrics is None else sorted(metrics),
+                    "lanes or deterministic": (str(lanes), deterministic),
+                    "the result that is resumed": None if resume is None else resume.state,
+                }
+            )
+            checkpoint_seconds = math.inf if checkpoint is None else checkpoint_seconds
+            checkpoint, on_evaluation = hosts.led(checkpoint), hosts.led(on_evaluation)
         task = Task(
             algorithm,
             problem,
@@ -136,17 +144,23 @@ def simulate(
             checkpoint=checkpoint,
             checkpoint_seconds=checkpoint_seconds,
         )
-        bar = progress_for(
-            progress,
-            type(algorithm).__name__,
-            done=run.state.round,
-            total=rounds,
-            metric=directions.headline(task.metrics, problem) or "",
-        )
+        shown = sys.stderr.isatty() if progress is None else progress
+        bar: Progress | None = None
+        if shown is not False and (not joined or hosts.leads()):
+            bar = progress_for(
+                shown,
+                type(algorithm).__name__,
+                done=run.state.round,
+                total=rounds,
+                metric=metrics_of.headline(task.metrics, problem) or "",
+            )
+        if joined:
+            bar = hosts.Shared(bar)
         try:
             run.run(bar, together)
         finally:
-            bar.close()
+            if bar is not None:
+                bar.close()
         return run.result()
 
 

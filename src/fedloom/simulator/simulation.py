@@ -8,18 +8,19 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from fedloom import directions, draws
+from fedloom import draws
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import DivergedError
 from fedloom.exchange import wire
-from fedloom.measuring import handing_out, privacy_ledger
+from fedloom.measuring import privacy_ledger
 from fedloom.measuring.result import Result
+from fedloom.metrics import chosen as metrics_of
 from fedloom.protocol import Algorithm
 from fedloom.pytrees import payload_bytes, to_host
 from fedloom.rounds import program
 from fedloom.rounds.parts import Plan
 from fedloom.rounds.program import State
-from fedloom.simulator import hosts, lanes, places
+from fedloom.simulator import all_cores, handing_over, hosts, lanes, places
 from fedloom.simulator.all_cores import AllCores
 from fedloom.simulator.handing_over import Sent, WayBack, copied, is_gone
 from fedloom.simulator.progress import Progress
@@ -70,11 +71,17 @@ class Simulation:
             self._begin()
         else:
             self._take_over(resume)
-        held = payload_bytes((self.state.hub, self.state.clients))
-        self.cores = AllCores(task, algorithm, self.plan, held)
-        # The first state may share arrays with the problem, so that it is what is kept.
-        self._way_back = WayBack(self._sent(), self.seconds)
-        self.state = copied(self.state)
+        self._began_at = self.state.round, self.seconds
+        self._state_bytes = payload_bytes((self.state.hub, self.state.clients))
+        self._rounds = task.rounds_for(self._state_bytes)
+        self._way_back: WayBack | None = None  # None: rounds leave the states that they are given
+        if self._state_bytes >= handing_over.LARGE:
+            # The first state may share arrays with the problem, so that it is what is kept.
+            self._way_back = WayBack(self._sent(), self.seconds)
+            self.state = copied(self.state)
+        self._cores: AllCores | None = None  # None: one core computes, and no more were tried
+        if task.threads is not None and task.threads > 1:
+            self._cores = AllCores(task, algorithm, self.plan, self._state_bytes)
 
     def _plan(self, earlier: Result | None) -> Plan:
         """How clients are mapped: as in the run that goes on, or as many at once as fit."""
@@ -83,7 +90,7 @@ class Simulation:
             return plan
         if earlier is not None and earlier.about.get("lanes") is not None:
             return plan._replace(lanes=earlier.about["lanes"])
-        free = lanes.free_memory()
+        free = places.free_memory()
         return plan if free is None else lanes.fitted(self.task, self.algorithm, self.root, free)
 
     def _begin(self) -> None:
@@ -117,8 +124,8 @@ class Simulation:
         self._go_on_from(outcome, stop)
         self._evaluate(to_host(outcome.info))
 
-    def run(self, bar: Progress, together: hosts.Together) -> None:
-        """Go on to the last round, evaluating on the way."""
+    def run(self, bar: Progress | None, together: hosts.Together | None) -> None:
+        """Go on to the last round, evaluating on the way; in several processes, `together`."""
         rounds, eval_every = self.total, self.eval_every
         try:
             compiling = self._compile()
@@ -129,26 +136,29 @@ class Simulation:
                 block_size = max(1, int(rate * _CALL_SECONDS))
                 began = time.perf_counter()
                 info = self._advance(min(stop, done + block_size))
-                # By the clock of one process, so that all go on with blocks of one size.
-                elapsed, due = together.agreed(time.perf_counter() - began, self._is_due())
+                elapsed, due = time.perf_counter() - began, float(self._is_due())
+                if together is not None:  # by one clock, so that all have blocks of one size
+                    elapsed, due = together.agreed(elapsed, due)
                 self.seconds += elapsed
                 rate = (self.state.round - done) / elapsed
-                self._way_back.keep(self._sent(), self.seconds)
-                with hosts.all_or_none():
+                if self._way_back is not None:
+                    self._way_back.keep(self._sent(), self.seconds)
+                if bar is not None:
                     bar.advance(self.state.round, rate)
                 if self.state.round == stop:
                     self._evaluate(info)
-                    bar.evaluated(self.rows[-1])
-                if due:
-                    self._let_have()
-                left = rounds - self.state.round
-                if self.cores.learn(self.state.round - done, elapsed, left, compiling):
+                    if bar is not None:
+                        bar.evaluated(self.rows[-1])
+                if due and self._checkpoint is not None:
+                    self._checkpoint(self.result())
+                    self._last_checkpoint = time.monotonic()
+                if self.task.threads != 1 and self._changes_cores(done, elapsed, compiling):
                     self._compile()
             self.status = "done"
         except KeyboardInterrupt:
             self.status = "interrupted"
             done = self.state.round
-            if is_gone(self.state):
+            if self._way_back is not None and is_gone(self.state):
                 self._advance(done)
             if hosts.leads():
                 told = f"interrupted after round {done} of {rounds}; what was done is kept"
@@ -156,17 +166,24 @@ class Simulation:
             if self.rows[-1]["round"] != done:
                 self._evaluate(())
         finally:
-            self.cores.end()
+            if self._cores is not None:
+                self._cores.end()
+
+    def _changes_cores(self, done: int, elapsed: float, compiling: float) -> bool:
+        """Whether other cores compute from here on, after a block from round `done` to this one."""
+        if self._cores is None:
+            done, earlier = self._began_at
+            elapsed = self.seconds - earlier
+            if elapsed < all_cores.LEAST:
+                return False
+            self._cores = AllCores(self.task, self.algorithm, self.plan, self._state_bytes)
+        now = self.state.round
+        return self._cores.learn(now - done, elapsed, self.total - now, compiling)
 
     def _is_due(self) -> bool:
         """Whether it is time for a checkpoint."""
         since = time.monotonic() - self._last_checkpoint
         return self._checkpoint is not None and since >= self._checkpoint_seconds
-
-    def _let_have(self) -> None:
-        result, keep = self.result(), self._checkpoint
-        hosts.by_leader(lambda: None if keep is None else keep(result))
-        self._last_checkpoint = time.monotonic()
 
     def result(self) -> Result:
         """What the run leaves, or what there is of it so far."""
@@ -175,6 +192,7 @@ class Simulation:
             self.algorithm, self.federation, self.state.hub, self.state.clients
         )
         hub, clients = to_host((self.state.hub, self.state.clients))
+        known = metrics_of.of_metrics(self.task.metrics, fed.problem)
         return Result(
             model=fed.layout.unravel(np.asarray(to_host(vector))),
             state=State(np.int64(self.state.round), hub, clients),
@@ -189,27 +207,28 @@ class Simulation:
                 "bytes_up": self.bytes_up,
                 "seconds": self.seconds,
                 "lanes": self.plan.lanes,
-                "larger_is_better": self._growing(),
-                "headline": directions.headline(self.task.metrics, fed.problem),
+                "larger_is_better": metrics_of.growing(self.rows[-1], known),
+                "headline": metrics_of.headline(self.task.metrics, fed.problem),
             },
             holdings=self.task.clients.holdings(),
         )
 
-    def _growing(self) -> list[str]:
-        known = directions.of_metrics(self.task.metrics, self.federation.fed.problem)
-        return directions.growing(self.rows[-1], known)
-
     def _computed(self, stop: int) -> program.Outcome:
         """The rounds from here to `stop`, with fewer clients at a time where memory runs out."""
         while True:
-            if is_gone(self.state):
+            if self._way_back is not None and is_gone(self.state):
                 self.state, self.bytes_down, self.bytes_up = self._way_back.take()
             counters = (np.int32(self.state.round), np.int32(stop))  # by JAX they would be programs
+            state = (self.state.hub, self.state.clients, self.root, *counters)
             try:
-                return self.cores.compute(self.state.hub, self.state.clients, self.root, *counters)
+                outcome = None if self._cores is None else self._cores.compute(*state)
+                if outcome is None:
+                    outcome = self._rounds(self.algorithm, self.federation, *state, plan=self.plan)
+                return jax.block_until_ready(outcome)
             except jax.errors.JaxRuntimeError as error:
-                count = self.federation.fed.n
-                self.plan = self.cores.plan = lanes.halved(self.plan, count, error)
+                self.plan = lanes.halved(self.plan, self.federation.fed.n, error)
+                if self._cores is not None:
+                    self._cores.plan = self.plan
 
     def _compile(self) -> float:
         """Make the program ready, by rounds of which there is none; the seconds that it took."""
@@ -247,14 +266,7 @@ class Simulation:
         raise error
 
     def _evaluate(self, info: Tree) -> None:
-        method, hub, clients = handing_out.simplest(
-            self.algorithm, self.federation.fed, self.state.hub, self.state.clients
-        )
-        raw = to_host(
-            self.task.measure(
-                method, self.federation, hub, clients, plan=self.plan, wanted=self.task.wanted
-            )
-        )
+        raw = self.task.measured(self.algorithm, self.state.hub, self.state.clients, self.plan)
         self.client_metrics = self.task.measures.per_client(raw, self.federation, self.task.wanted)
         row: dict[str, float] = {
             "round": self.state.round,
@@ -269,8 +281,8 @@ class Simulation:
             row |= self._spent(self.state.round)
         self.rows.append(row)
         self.info.append(info)
-        tell = self.on_evaluation
-        hosts.by_leader(lambda: None if tell is None else tell(row))
+        if self.on_evaluation is not None:
+            self.on_evaluation(row)
 
     def _count(self, traffic: program.Traffic) -> None:
         down, up, messages = (np.asarray(entry, np.int64) for entry in traffic)

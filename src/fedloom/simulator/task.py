@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -10,28 +10,50 @@ from jax.sharding import AxisType
 
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders, Parties
-from fedloom.directions import shown
 from fedloom.divided_rows import AXIS
 from fedloom.errors import ParameterError
-from fedloom.measuring.evaluation import OfClients
+from fedloom.measuring.evaluation import OfClients, whole_model
 from fedloom.measuring.joint_evaluation import OfParties
 from fedloom.measuring.measures import Measures
 from fedloom.measuring.optimum import TO_A_POINT, Optimum
 from fedloom.measuring.reference import Reference
+from fedloom.metrics.chosen import shown
 from fedloom.population import Federation, Group, assemble
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.saddle import SaddleProblem
 from fedloom.protocol import Algorithm
+from fedloom.pytrees import pytree, to_host
 from fedloom.rounds import program
 from fedloom.rounds.compiling import compiled
 from fedloom.rounds.crew import cores
 from fedloom.rounds.given import check_fit
 from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.simulator import handing_over, hosts, places
-from fedloom.types import Tree
+from fedloom.types import Array, Tree
 
 _SMALL_MODEL = 20_000  # below, a CPU computes clients side by side; above, one after the other
 _NUMBERS = 90_000  # of a step's rows times a model's size: how much clients side by side compute
+
+
+class _Hub(NamedTuple):
+    """A hub of which the model is all that matters."""
+
+    model: Array
+
+
+@pytree
+class _HandsOut(Algorithm):
+    """Any method that leaves its clients with the hub's model, in the place of which it stands."""
+
+
+@pytree
+class _HandsOutSeparate(Algorithm):
+    """The same in a saddle problem in which every client has a dual of its own."""
+
+    dual = "separate"
+
+
+_ANY = {"shared": _HandsOut(), "separate": _HandsOutSeparate()}
 
 
 class Task:
@@ -56,7 +78,8 @@ class Task:
         labels = clients.y if isinstance(clients, Parties) else clients.train.y
         self.metrics = shown(problem, one_label=labels.ndim == 1) if metrics is None else metrics
         federation = assemble(problem, clients, batch_size, precision)
-        hosts.check_same({"the problem and its rows": federation} | places.alike(federation))
+        if jax.distributed.is_initialized():
+            hosts.check_same({"the problem and its rows": federation} | places.alike(federation))
         self.plan = plan_for(federation, devices, lanes)
         self.federation = places.put(places.placed(federation, self.plan), self.plan)
         self.small = is_small(federation)
@@ -97,6 +120,23 @@ class Task:
         """The program of rounds; where states are large, the one that writes over them."""
         return self._rounds_in_place if state_bytes >= handing_over.LARGE else self.rounds
 
+    def measured(
+        self, method: Algorithm, hub: Tree, clients: tuple[Tree, ...], plan: Plan
+    ) -> dict[str, Any]:
+        """The raw numbers of an evaluation.
+
+        Most methods leave their clients with the hub's model. What is measured then depends on that
+        model alone, so that one program measures them all, and a comparison compiles it once.
+        """
+        own = type(method)
+        plain = own.deployed is Algorithm.deployed and own.other_models is Algorithm.other_models
+        if plain and not method.personal_models:
+            hub = _Hub(whole_model(method, self.federation, hub, clients))
+            method, clients = _ANY[method.dual], tuple(() for _ in clients)
+        return to_host(
+            self.measure(method, self.federation, hub, clients, plan=plan, wanted=self.wanted)
+        )
+
     def _known(self, optimum: Reference | Tree, dual: str) -> Optimum:
         """A solution, from `fl.reference`, a model, or its vector."""
         layout = self.federation.fed.layout
@@ -133,33 +173,36 @@ def is_small(federation: Federation) -> bool:
 
 def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> Plan:
     """How to map clients on this machine, or on all machines of a run of several processes."""
-    by_threads = on_one_cpu()
-    local = jax.devices() if hosts.several() else jax.local_devices()
-    if hosts.several() and devices is not None:
-        raise ParameterError(
-            f"devices must be left out in a run of several processes, which takes the {len(local)} "
-            f"that they have together; got {devices}. Leave it out."
-        )
-    most = cores() if by_threads else len(local)
-    if devices is not None and not 1 <= devices <= most:
-        kind = "cores" if by_threads else "devices"
-        raise ParameterError(
-            f"devices must be a whole number from 1 to the {most} {kind} there are; got {devices}. "
-            f"Leave it out for as many as pay."
-        )
-    count = len(local) if devices is None else devices
+    there = jax.devices() if jax.distributed.is_initialized() else jax.local_devices()
+    if devices is not None:
+        _check_devices(devices, len(there))
+    count = len(there) if devices is None else devices
     mesh = None
-    if count > 1 and not by_threads:
-        mesh = jax.make_mesh((count,), (AXIS,), (AxisType.Auto,), devices=local[:count])
+    if count > 1 and not on_one_cpu():
+        mesh = jax.make_mesh((count,), (AXIS,), (AxisType.Auto,), devices=there[:count])
     if lanes is None and jax.default_backend() == "cpu":
         lanes = lanes_on_cpu(federation)
     return Plan(lanes, mesh)
 
 
+def _check_devices(devices: int, there: int) -> None:
+    """Raise ParameterError where a run cannot have so many devices, or cores of a CPU."""
+    if hosts.several():
+        raise ParameterError(
+            f"devices must be left out in a run of several processes, which takes the {there} "
+            f"that they have together; got {devices}. Leave it out."
+        )
+    kind, most = ("cores", cores()) if on_one_cpu() else ("devices", there)
+    if not 1 <= devices <= most:
+        raise ParameterError(
+            f"devices must be a whole number from 1 to the {most} {kind} there are; got {devices}. "
+            f"Leave it out for as many as pay."
+        )
+
+
 def on_one_cpu() -> bool:
     """Whether threads divide a cohort, and not devices, of which a user may have made several."""
-    alone = not hosts.several() and jax.local_device_count() == 1
-    return alone and jax.default_backend() == "cpu"
+    return jax.default_backend() == "cpu" and jax.device_count() == 1
 
 
 def lanes_on_cpu(federation: Federation) -> int:

@@ -30,7 +30,7 @@ from fedloom.federation.server import claims
 from fedloom.federation.server.sites import SiteError, Sites, about_states
 from fedloom.federation.site.columns import joining_of
 from fedloom.measuring import joint_evaluation, party_scores
-from fedloom.measuring.wanted import Wanted
+from fedloom.metrics.chosen import Wanted
 from fedloom.population import LabelParty
 from fedloom.preparation.joining import labels_of
 from fedloom.problems.vertical import LABEL_PARTY

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom import checksums, directions
+from fedloom import checksums
+from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.algorithms.wrappers.private import private_layer, sealed
 from fedloom.errors import DataError, MissingDataError
 from fedloom.exchange import wire
@@ -30,6 +31,7 @@ from fedloom.federation.server.rows import RowsAtServer
 from fedloom.federation.server.sites import PAUSE_SECONDS, STRIKES, Sites, TooFewError
 from fedloom.measuring import privacy_ledger
 from fedloom.measuring.result import Result, listed, nested
+from fedloom.metrics import chosen as metrics_of
 from fedloom.population import know
 from fedloom.pytrees import to_host
 from fedloom.rounds.program import State
@@ -78,11 +80,15 @@ class Course:
         self.waiting = False
         self.progress = saved or Checkpoint()
         self.holders = all.holders()
-        run, algorithm = settings.options(), sealed(settings.algorithm)
+        run, algorithm = settings.options(), settings.algorithm
+        layer = None
+        if isinstance(algorithm, Wrapper):  # one of its layers may be private
+            algorithm = sealed(algorithm)
+            layer = private_layer(algorithm)
         self.wanted = all.choose(run["metrics"])
         whole = as_shapes(settings.problem, self.holders, run["batch_size"], run["precision"])
         self._spent: Callable[[int], dict[str, float]] | None = None  # of privacy, after a round
-        if private_layer(algorithm) is not None:
+        if layer is not None:
             self._spent = privacy_ledger.ledger(algorithm, whole)
         elif noises:
             self._spent = privacy_ledger.of_sites(algorithm, whole, noises)
@@ -179,7 +185,7 @@ class Course:
         """What the run leaves."""
         hub, run = self.hub, self.settings.options()
         problem = self.settings.problem
-        known = directions.of_metrics(self.wanted.names, problem)
+        known = metrics_of.of_metrics(self.wanted.names, problem)
         columns = self.progress.rows[-1] if self.progress.rows else ()
         promised = {}
         if self._spent is not None:
@@ -202,8 +208,8 @@ class Course:
                 "engine": "federation",
                 "run": run_name,
                 "notes": notes,
-                "larger_is_better": directions.growing(columns, known),
-                "headline": directions.headline(self.wanted.names, problem),
+                "larger_is_better": metrics_of.growing(columns, known),
+                "headline": metrics_of.headline(self.wanted.names, problem),
                 **promised,
                 **self.all.about,
             },

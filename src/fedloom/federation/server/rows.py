@@ -21,11 +21,12 @@ from fedloom.federation.server.claims import UnfitError
 from fedloom.federation.server.sites import SiteError, Sites, about_states
 from fedloom.federation.summed_metrics import OBJECTIVE
 from fedloom.measuring import evaluation
-from fedloom.measuring.wanted import Wanted
+from fedloom.metrics.chosen import Wanted
 from fedloom.metrics.ready import needing_scores
 from fedloom.population import know
 from fedloom.preparation.encoding import plain_encoding
 from fedloom.problems.personal import Personal
+from fedloom.protocol import Algorithm
 from fedloom.types import Tree
 
 Facts = dict[str, Any]
@@ -151,8 +152,9 @@ class RowsAtServer:
         if needing_scores(wanted.pooled):
             said = {name: heard[name] for name in told}
             scored = scores.read(said, len(self.roster.labels or ()), self._row(model), hub.report)
-        pooled, own = scores.pooled(wanted, problem, hub.names, told, scored)
-        row, table = row | pooled, table | own
+        if wanted.pooled:
+            pooled, own = scores.pooled(wanted, problem, hub.names, told, scored)
+            row, table = row | pooled, table | own
         if "objective" in wanted.of_the_whole:
             row[OBJECTIVE] = float(np.asarray(hub.fed.weights, float) @ column(OBJECTIVE))
         return wanted.in_order(self._of_the_whole(hub, wanted, model, row)), table
@@ -176,7 +178,10 @@ class RowsAtServer:
 
     def close(self, hub: Hub, sites: Sites) -> list[str]:
         """Let every site keep a model that is its own; the hub's comes with the result."""
-        if not isinstance(self.settings.problem, Personal) and not makes_personal(hub.algorithm):
+        # A wrapper, too, has a way of its own to deploy: that of the method inside.
+        own = type(hub.algorithm).deployed is not Algorithm.deployed
+        personal = own and makes_personal(hub.algorithm)
+        if not personal and not isinstance(self.settings.problem, Personal):
             return []
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         answers = sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))

@@ -9,7 +9,7 @@ from fedloom.errors import WireError
 from fedloom.exchange import wire
 from fedloom.federation.server import claims
 from fedloom.measuring import evaluation
-from fedloom.measuring.wanted import Wanted
+from fedloom.metrics.chosen import Wanted
 from fedloom.metrics.ready import made_of, means_behind, needing_scores
 from fedloom.problems.base import Problem
 

@@ -117,8 +117,8 @@ class Sites:
             for name, (verb, facts, body) in there.items()
         }
         answers = {name: future.result() for name, future in futures.items()}
-        gone = SiteError("TimeoutError", "it is not there")
-        return {name: answers.get(name, gone) for name in questions}
+        gone = [name for name in questions if name not in answers]
+        return answers | {name: SiteError("TimeoutError", "it is not there") for name in gone}
 
     def _ask(
         self, name: str, verb: str, facts: Facts, body: bytes

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.algorithms.wrappers.private import private_layer
 from fedloom.checksums import read_json, write_json
 from fedloom.errors import DataError, RefusedError
@@ -28,7 +29,7 @@ _BARE = "none"  # in the place of a noise, for replies that carry none
 
 def noise_of(policy: Policy, algorithm: Algorithm) -> float | None:
     """The deviation of the noise that replies leave this site with, in units of their bound."""
-    layer = private_layer(algorithm)
+    layer = private_layer(algorithm) if isinstance(algorithm, Wrapper) else None
     own = float(layer.noise) if layer is not None and layer.at == "client" else 0.0
     return max(own, policy.noise or 0.0) or None
 

@@ -16,7 +16,7 @@ import numpy as np
 from fedloom.errors import RefusedError
 from fedloom.exchange.expected import Expectations
 from fedloom.federation.policy import Policy
-from fedloom.measuring.wanted import Wanted
+from fedloom.metrics.chosen import Wanted
 from fedloom.metrics.links import flat
 from fedloom.metrics.ready import means_behind, means_of, needing_scores
 from fedloom.problems.base import Problem

@@ -25,7 +25,7 @@ from fedloom.federation.roster import Roster, check_listed
 from fedloom.federation.site import protection
 from fedloom.federation.site.protection import SiteScores
 from fedloom.measuring import evaluation
-from fedloom.measuring.wanted import Wanted
+from fedloom.metrics.chosen import Wanted
 from fedloom.population import Fed, Federation, Group
 from fedloom.preparation.encoding import Preparation, plain_encoding
 from fedloom.preparation.tables import MOST_WORDS
@@ -78,7 +78,7 @@ class RowsAtSite:
         dataset = data.load(frame, **options)
         columns = (_column_of(name, dataset) for name in dataset.features)
         there = {name: parts for name, parts in dates.items() if name in frame.columns}
-        policy.check_table(raw_name(name, there) for name in columns)
+        policy.check_table(raw_name(name, there) if there else name for name in columns)
         classes = None if dataset.labels is None else _names(dataset)
         policy.check_classes(self.options["label"], classes)
         for name, column in zip(dataset.features, np.asarray(dataset.x).T, strict=True):

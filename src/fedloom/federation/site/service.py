@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 
+from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.algorithms.wrappers.private import private_layer, sealed
 from fedloom.checksums import read_json
 from fedloom.errors import (
@@ -182,7 +183,9 @@ class SiteService:
         check_roster(facts)
         self.policy.check_cohort(len(facts["names"]))
         id = facts.pop("id")
-        run, algorithm = self.settings.options(), sealed(self.settings.algorithm)
+        run, algorithm = self.settings.options(), self.settings.algorithm
+        if isinstance(algorithm, Wrapper):
+            algorithm = sealed(algorithm)
         bare, group, answer = held.begin(id, facts, body)
         whole = as_shapes(self.settings.problem, bare, run["batch_size"], run["precision"])
         said = expected_exchanges(algorithm, whole)
@@ -214,7 +217,8 @@ class SiteService:
         self.policy.check_cohort(letter.cohort)
         if self.member is not None:
             return {}, self.member.reply_to(letter)  # a plain letter is refused: no phase is due
-        if self.policy.clip is None and private_layer(site.algorithm) is None:
+        wrapped = isinstance(site.algorithm, Wrapper)  # so that its replies may be private
+        if self.policy.clip is None and not (wrapped and private_layer(site.algorithm)):
             return {}, wire.encode(self._protected(letter))
         return {}, self.answers.to(
             letter.round,

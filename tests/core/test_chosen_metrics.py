@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from fedloom import directions
+from fedloom.metrics import chosen as metrics_of
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(48, 2))
@@ -89,12 +89,12 @@ def test_another_model_of_the_hub_goes_the_way_of_its_metric():
 )
 def test_columns(column, expected):
     known = {"accuracy": True, "my_accuracy": False, "auc": True, "objective": False}
-    assert directions.larger_is_better(column, known) == expected
+    assert metrics_of.larger_is_better(column, known) == expected
 
 
 def test_no_metric_is_without_a_direction():
-    known = directions.of_metrics(("accuracy", "auc", "gap", "sparsity"), PROBLEM)
+    known = metrics_of.of_metrics(("accuracy", "auc", "gap", "sparsity"), PROBLEM)
     assert known == {"accuracy": True, "auc": True, "gap": False, "sparsity": True}
-    assert directions.of_metrics(None, PROBLEM) == {"accuracy": True, "loss": False}
+    assert metrics_of.of_metrics(None, PROBLEM) == {"accuracy": True, "loss": False}
     own = {"error": ERROR, "mine": fl.Metric(lambda m, r: jnp.zeros(len(r.y)), True)}
-    assert directions.of_metrics(own, PROBLEM) == {"error": False, "mine": True}
+    assert metrics_of.of_metrics(own, PROBLEM) == {"error": False, "mine": True}
