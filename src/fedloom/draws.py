@@ -199,20 +199,28 @@ def distinct(key: Array, domain: Domain, count: int) -> Array:
                 column = jnp.where(column >= columns, column - columns, column)
         return row, column
 
-    def outside(cell: tuple[Array, Array]) -> Array:
-        return cell[0] * columns + cell[1] >= size
+    # A cell is one word, its sides being below 2**16: of two, XLA computes each on its own, and
+    # with it the whole permutation.
+    def moved(row: Array, column: Array) -> Array:
+        row, column = permute(row, column)
+        return (row << 16) | column
 
-    def walk(cell: tuple[Array, Array]) -> tuple[Array, Array]:
-        beyond = outside(cell)
-        row, column = permute(*cell)
-        return jnp.where(beyond, row, cell[0]), jnp.where(beyond, column, cell[1])
+    def sides(cell: Array) -> tuple[Array, Array]:
+        return cell >> 16, cell & np.uint32(0xFFFF)
+
+    def number(cell: Array) -> Array:
+        row, column = sides(cell)
+        return row * columns + column
+
+    def walk(cell: Array) -> Array:
+        return jnp.where(number(cell) >= size, moved(*sides(cell)), cell)
 
     place = jnp.minimum(jax.lax.iota(np.uint32, count), size - 1)
     # Exact for counts below 2**22, and vectorised where integer division is not.
     row = ((place.astype(np.float32) + 0.5) / columns.astype(np.float32)).astype(np.uint32)
-    cell = permute(row, place - row * columns)
-    cell = jax.lax.while_loop(lambda cell: outside(cell).any(), walk, cell)
-    return (cell[0] * columns + cell[1]).astype(np.int32)
+    cell = moved(row, place - row * columns)
+    cell = jax.lax.while_loop(lambda cell: (number(cell) >= size).any(), walk, cell)
+    return number(cell).astype(np.int32)
 
 
 @functools.partial(jax.jit, static_argnames="count")

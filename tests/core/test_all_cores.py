@@ -242,6 +242,30 @@ def test_where_a_member_fails_all_end_with_its_error():
     assert pair.do(lambda rank: rank) == [0, 1]
 
 
+class Late:
+    """Results that a member takes some time after all have met."""
+
+    def __init__(self):
+        self.numbers = np.zeros(2)
+
+    def __array__(self, dtype=None, copy=None):
+        time.sleep(0.005)
+        return self.numbers
+
+
+def test_every_turn_has_its_own_numbers_however_late_a_member_takes_them():
+    pair, taken = crew_of(2), {0: [], 1: []}
+
+    def work(rank):
+        for turn in range(8):
+            out = Late() if turn % 3 == rank else np.zeros(2)
+            pair._meet(0, None, [out], [np.full(2, 10.0 * turn + rank)], np.int32(rank))
+            taken[rank].append(list(getattr(out, "numbers", out)))
+
+    pair.do(work)
+    assert taken[0] == taken[1] == [[10.0 * turn, 10.0 * turn + 1] for turn in range(8)]
+
+
 def test_nobody_waits_for_a_member_that_failed_before():
     pair, lost = crew_of(2), threading.Event()
 

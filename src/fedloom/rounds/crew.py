@@ -14,6 +14,7 @@ import functools
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ from fedloom.types import Array, Tree
 T = TypeVar("T")
 
 _PATIENCE = 60.0  # seconds for which a member waits for the others
+_SOON = 2e-3  # seconds within which they come as a rule ...
+_PAUSE = 2e-4  # ... and how long it sleeps at a time where they do not
 
 _working = threading.Lock()  # held by the crew that works now
 
@@ -49,8 +52,7 @@ class Crew:
         self.size = size
         self._places = itertools.count()  # where programs let members meet
         self._lock = threading.Lock()
-        self._meetings: dict[tuple[int, int], _Meeting] = {}  # by place in the program, and turn
-        self._turns: dict[tuple[int, int], int] = {}  # of a member, at a place in the program
+        self._meetings: dict[int, _Meeting] = {}  # by place in the program
         self._failed = False  # whether a member has, so that nobody is to wait for it
 
     def shared(self, tree: Tree, rank: Array) -> Tree:
@@ -73,19 +75,32 @@ class Crew:
         member = int(np.asarray(rank))
         own = [np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
         with self._lock:
-            if self._failed:
-                raise threading.BrokenBarrierError
-            turn = self._turns[member, place] = self._turns.get((member, place), 0) + 1
-            if (place, turn) not in self._meetings:
-                self._meetings[place, turn] = _Meeting(self.size, own)
-            meeting = self._meetings[place, turn]
-        for whole, part in zip(meeting.arrays, own, strict=True):
+            if place not in self._meetings:
+                self._meetings[place] = _Meeting(self.size, own)
+            meeting = self._meetings[place]
+        turn = meeting.turns[member] + 1
+        arrays = meeting.arrays[turn % 2]
+        for whole, part in zip(arrays, own, strict=True):
             first, last = self.mine(member, len(part))
             whole[first:last] = part[first:last]
-        if meeting.barrier.wait(_PATIENCE) == 0:  # one of them, when all have come
-            del self._meetings[place, turn]
-        for target, whole in zip(jax.tree.leaves(out), meeting.arrays, strict=True):
+        meeting.turns[member] = turn
+        self._wait(meeting.turns, turn)
+        for target, whole in zip(jax.tree.leaves(out), arrays, strict=True):
             np.asarray(target)[...] = whole
+
+    def _wait(self, turns: list[int], turn: int) -> None:
+        """Until all members have come to this turn.
+
+        They come within microseconds of each other, in which nobody could be put to sleep and woken
+        again: who waits looks again and again, and lets others run in between.
+        """
+        began, pause = time.monotonic(), 0.0
+        while min(turns) < turn:
+            if self._failed or (waited := time.monotonic() - began) > _PATIENCE:
+                raise CannotMeetError
+            if waited > _SOON:
+                pause = _PAUSE
+            time.sleep(pause)
 
     def begin(self) -> bool:
         """Take the cores, until `end`; False where another crew has them."""
@@ -103,7 +118,6 @@ class Crew:
         Raises:
             CannotMeetError: If a member has waited for the others in vain, or there can be none.
         """
-        self._turns.clear()
         self._meetings.clear()
         self._failed = False
         done: dict[int, T] = {}
@@ -114,7 +128,7 @@ class Crew:
                 done[rank] = work(rank)
             except BaseException as error:
                 errors.append(error)
-                self._give_up()
+                self._failed = True
 
         threads = [
             threading.Thread(target=member, args=[rank], name=f"fedloom-crew-{rank}")
@@ -122,9 +136,7 @@ class Crew:
         ]
         begun = [thread for thread in threads if self._begins(thread, errors)]
         self._wait_for(begun)
-        own = [
-            error for error in errors if threading.BrokenBarrierError.__name__ not in repr(error)
-        ]
+        own = [error for error in errors if CannotMeetError.__name__ not in repr(error)]
         if own:
             raise own[0]
         if errors:
@@ -135,8 +147,8 @@ class Crew:
         try:
             thread.start()
         except RuntimeError:  # there is no memory for it, or the interpreter is about to end
-            errors.append(threading.BrokenBarrierError())
-            self._give_up()
+            errors.append(CannotMeetError())
+            self._failed = True
             return False
         return True
 
@@ -149,23 +161,21 @@ class Crew:
                     thread.join()
             except KeyboardInterrupt as error:
                 interrupted = error
-                self._give_up()
+                self._failed = True
         if interrupted is not None:
             raise interrupted
 
-    def _give_up(self) -> None:
-        with self._lock:
-            self._failed = True
-            for meeting in self._meetings.values():
-                meeting.barrier.abort()
-
 
 class _Meeting:
-    """Where the members of a crew bring what they have computed."""
+    """Where the members of a crew bring what they have computed, turn by turn.
+
+    There are two sets of arrays. Nobody comes to the turn after the next before all have come to
+    the next one, and then all have taken what they needed of this one.
+    """
 
     def __init__(self, size: int, like: list[np.ndarray]) -> None:
-        self.barrier = threading.Barrier(size)
-        self.arrays = [np.empty_like(array) for array in like]
+        self.turns = [0] * size  # to which each member has come
+        self.arrays = [[np.empty_like(array) for array in like] for _ in range(2)]
 
 
 @functools.cache
