@@ -24,6 +24,7 @@ if os.environ["FEDLOOM_CACHE"] != "off":
 # ends the process where it does not know a flag, so a version gets those that it is known to take.
 _FLAGS = {
     "0.10": " --xla_cpu_use_fusion_emitters=false",  # halves the time; 0.12 has one emitter only
+    "0.11": "",
     "0.12": "",
 }
 _VERSION = ".".join(jax.__version__.split(".")[:2])

@@ -214,7 +214,7 @@ def test_a_run_by_choice_ends_with_the_same_bits(monkeypatch):
     monkeypatch.setattr(AllCores, "_take_on", lambda self, size, take=AllCores._take_on: (
         tried.append(size), take(self, size)))  # fmt: skip
     assert_same_bits(alone, simulate(lanes=2))
-    assert tried == [2]
+    assert tried == [cores()]
 
 
 def test_runs_side_by_side_have_a_core_each(monkeypatch):

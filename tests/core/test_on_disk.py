@@ -76,7 +76,10 @@ def no_room(monkeypatch):
 def test_rows_on_the_disk_give_the_bits_of_rows_in_memory(
     tmp_path, monkeypatch, no_room, capsys, problem
 ):
-    """Metrics too, though they see some rows at a time; those of scores among them."""
+    """Metrics, which see some rows at a time, are the same to rounding; scores are among them.
+
+    How a product rounds may depend on how many rows it has: it does with AVX-512 under JAX 0.11.
+    """
     monkeypatch.setattr("fedloom.on_disk._TOGETHER", 64 * 4 * 6 * 5)  # five rows of each client
     tested = 0.2 if problem == "network" else None
     clients = fl.data.partition(DIGITS, "dirichlet", clients=6, alpha=0.5, test_fraction=tested)
@@ -99,7 +102,7 @@ def test_rows_on_the_disk_give_the_bits_of_rows_in_memory(
     assert "the rows stay on the disk" in capsys.readouterr().err
     assert all(map(np.array_equal, *map(jax.tree.leaves, (here.state, there.state))))
     for one, other in zip(here.rows, there.rows, strict=True):
-        assert one == other | {"seconds": one["seconds"]}
+        assert one == pytest.approx(other | {"seconds": one["seconds"]}, rel=1e-6)
 
 
 def test_full_gradients_and_the_optimum_of_rows_on_the_disk(tmp_path, no_room):

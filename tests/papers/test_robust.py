@@ -279,7 +279,7 @@ def minimax(box=None):
     bounds = [box or (None, None)] * 2 + [(None, None)]
     found = minimize(
         lambda z: z[2], np.array([0.0, 0.0, 9.0]), constraints=limits, bounds=bounds,
-        method="SLSQP", options={"ftol": 1e-15, "maxiter": 1000},
+        method="SLSQP", options={"ftol": 1e-10, "maxiter": 1000},
     )  # fmt: skip
     assert found.success
     return found.x[2]
