@@ -50,6 +50,7 @@ def draw(raw: Raw, how: CompareSettings, panels: Sequence[str] = ()) -> Picture:
 
     A further panel is a metric of the table against the same cost, or the main one against a cost.
     """
+    raw = raw._replace(runs={method: runs for method, runs in raw.runs.items() if runs})
     if len(raw.runs) > _MANY:
         return _multiples(raw, how)
     metric, optimum = raw.metrics[0], bool(_optima(raw))
