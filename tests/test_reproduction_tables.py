@@ -138,6 +138,7 @@ def test_a_method_with_fewer_seeds_or_none_is_said_to_have_them(tmp_path):
     assert "over as many seeds as were run" in reproduction_table.caption(raw, one, None)
     drawn = reproduction_pictures.draw(raw, CompareSettings(title="three methods"))
     assert len(drawn.figure.axes[0].curves) == 2
+    assert "of up to 2 seeds" in drawn.figure.get_suptitle()
 
 
 def test_the_optimum_of_a_method_is_that_of_its_own_problem(tmp_path, monkeypatch):
@@ -211,6 +212,7 @@ def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch)
     in_parts.main()
     lacking = raw_results.read(tmp_path / "small.jsonl")
     assert lacking.about["seeds"] == {"ffmdr": 2, "codasca": 1}
+    assert lacking.about["command"].endswith("in_parts small --some")
     assert lacking.runs == expected.runs | {"codasca": expected.runs["codasca"][:1]}
     path.write_text(path.read_text().replace("rounds = 2", "rounds = 3"))
     with pytest.raises(SystemExit, match="made with other settings: optima, ffmdr, codasca"):
