@@ -9,9 +9,10 @@ The first leaves the file that `fedloom reproduce NAME --raw FILE` writes, the s
 A part is a method with a seed, of a search a method. Names are taken in turn, and of a name the
 first seed of every method before the second. Parts that are in OUT already are not made again, so
 what was cut off goes on, and `--until SECONDS` ends it in time to keep them. A name of which parts
-are missing is not joined; with fewer seeds in [compare] its parts are good all the same. `--list`
-says what there is to do. With JAX_COMPILATION_CACHE_DIR seeds of a method share their programs.
-Nothing here needs Polars or Matplotlib, but for the readers of some data.
+are missing is not joined; with fewer seeds in [compare] its parts are good all the same. `--some`
+joins the runs that there are, and raw results then say how many. `--list` says what is to be done.
+With JAX_COMPILATION_CACHE_DIR seeds of a method share their programs. Nothing here needs Polars or
+Matplotlib, but for the readers of some data.
 """
 
 import argparse
@@ -149,10 +150,10 @@ def _steps(setup: Settings, part: Part, chosen: Any) -> dict[str, Any]:
 
 
 def join(kind: str, name: str, chosen: Any) -> Path:
-    """Write the raw results of which all parts are there."""
+    """Write the raw results of the parts that are there."""
     setup = settings.read(papers.available()[name])
     files = [place(chosen.out, kind, name, part) for part in parts(kind, setup)]
-    made = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    made = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
     write = {"runs": joined_parts.runs, "search": joined_parts.search, "steps": joined_parts.steps}
     return write[kind](name, setup, digest(setup), made, chosen)
 
@@ -214,6 +215,7 @@ def main() -> None:
     parser.add_argument("--until", type=float, help="seconds after which what runs is ended")
     parser.add_argument("--part", type=int, help="make this one alone, and do not join")
     parser.add_argument("--join", action="store_true", help="join alone")
+    parser.add_argument("--some", action="store_true", help="join the runs that there are")
     parser.add_argument("--list", action="store_true", help="say what is not made yet")
     chosen: Any = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -228,6 +230,8 @@ def main() -> None:
     lacking = missing(chosen.kind, chosen.names, chosen.out)
     for name, _, part in lacking:
         print(f"not made: {name}, {', '.join(str(x) for x in part if x is not None)}")
+    if chosen.some:  # a search, or optima, are of no use in part
+        lacking = [task for task in lacking if task.part.seed is None]
     for name in chosen.names:
         if not chosen.list and all(task.name != name for task in lacking):
             print(join(chosen.kind, name, chosen))

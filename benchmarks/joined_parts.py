@@ -41,6 +41,9 @@ def runs(name: str, setup: Settings, digest: str, made: Made, chosen: Any) -> Pa
         ]
         for method in setup.algorithms
     }
+    seeds = {method: len(group) for method, group in found.items()}
+    if set(seeds.values()) != {setup.compare.seeds}:
+        about |= {"command": f"{about['command']} --some", "seeds": seeds}
     path = RAW / f"{name}.jsonl"
     raw_results.write(Raw(about, found), path)
     return path

@@ -50,6 +50,7 @@ def draw(raw: Raw, how: CompareSettings, panels: Sequence[str] = ()) -> Picture:
 
     A further panel is a metric of the table against the same cost, or the main one against a cost.
     """
+    raw = raw._replace(runs={method: runs for method, runs in raw.runs.items() if runs})
     if len(raw.runs) > _MANY:
         return _multiples(raw, how)
     metric, optimum = raw.metrics[0], bool(_optima(raw))
@@ -114,8 +115,9 @@ def _multiples(raw: Raw, how: CompareSettings) -> Picture:
 
 
 def _bands(raw: Raw) -> str:
-    seeds = max(len(runs) for runs in raw.runs.values())
-    return f" (bands: smallest to largest of {seeds} seeds)" if seeds > 1 else ""
+    seeds = {len(runs) for runs in raw.runs.values()}
+    most = f"{max(seeds)}" if len(seeds) == 1 else f"up to {max(seeds)}"
+    return f" (bands: smallest to largest of {most} seeds)" if max(seeds) > 1 else ""
 
 
 def _optimum(panel: Any, runs: Sequence[Run]) -> None:

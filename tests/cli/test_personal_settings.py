@@ -59,6 +59,22 @@ def test_mistakes_are_named_with_their_place(tmp_path, wrong, right, message):
     assert "own.toml" in str(error.value)
 
 
-@pytest.mark.parametrize("name", [name for name in available() if name.startswith("personal")])
+PERSONAL = [name for name in available() if name.startswith("personal")]
+TABLE_5 = ("personal-cifar10-cnn2", "personal-cifar10-cnn2-distilled")  # one table in two files
+
+
+@pytest.mark.parametrize("name", [name for name in PERSONAL if name not in TABLE_5])
 def test_the_settings_that_come_along_are_legal(name):
     assert len(settings.read(available()[name]).algorithms) >= 7
+
+
+def test_the_two_files_of_table_5_differ_in_the_common_network_alone():
+    """Methods with distillation have a common CNN1, the others a CNN2: together ten."""
+    plain, distilled = (settings.read(available()[name]) for name in TABLE_5)
+    assert not set(plain.algorithms) & set(distilled.algorithms)
+    assert len(plain.algorithms) + len(distilled.algorithms) == 10
+    for table in ("data", "partition", "run"):
+        assert plain.tables[table] == distilled.tables[table]
+    assert isinstance(plain.problem, fl.problems.Personal) and not plain.problem.own
+    assert distilled.problem.own == plain.problem.model
+    assert isinstance(distilled.problem.model, fl.models.CNN1)

@@ -43,6 +43,7 @@ class Facts:
     minutes: float = param(at_least_zero, "what a run takes on a free machine, in minutes, about")
     machine: str = param(_text, "on what it takes that long", default="2 cores")
     run: bool = param(flag, "whether raw results are in docs/reproductions/raw", default=False)
+    part: bool = param(flag, "whether some of its runs were not made", default=False)
     printed: dict[str, float] | None = param(
         _numbers.or_none("it prints none"), "the paper's number for each method", default=None
     )
@@ -95,6 +96,8 @@ def check_names(name: str, one: Facts, methods: Iterable[str]) -> None:
 
 def state(one: Facts) -> str:
     """Whether it was run here, or what it would cost."""
+    if one.part:
+        return f"run in part, in all about {took(one)}"
     return "run" if one.run else f"not run, about {took(one)}"
 
 

@@ -2,7 +2,8 @@
 
 The first line says what was run: the command, a digest of the settings, when, for how long and with
 which versions. Each other line is a run: its method and seed, how it ended, and its history by
-columns, with five digits that count.
+columns, with five digits that count. Where not all runs were made, the first line has `seeds`: how
+many there are of each method, 0 of one that was not run.
 """
 
 import json
@@ -53,7 +54,7 @@ class Raw(NamedTuple):
     """All that a reproduction left."""
 
     about: dict[str, Any]
-    runs: dict[str, list[Run]]  # by method, one for each seed
+    runs: dict[str, list[Run]]  # by method, one for each seed that was run
 
     @property
     def metrics(self) -> list[str]:
@@ -125,7 +126,7 @@ def read(path: Path) -> Raw:
             f"{path}: is no file of raw results: {error}. Write it with `fedloom reproduce NAME "
             f"--raw FILE`."
         ) from error
-    found: dict[str, list[Run]] = {}
+    found: dict[str, list[Run]] = {method: [] for method in about.get("seeds", ())}
     for run in runs:
         found.setdefault(run.method, []).append(run)
     return Raw(about, found)

@@ -4,7 +4,8 @@ A row is a method. Beside the last value stand, where they apply, the paper's, t
 the optimum of the problem that the method solves and how far off the last value is, and after how
 many rounds and bytes the metric stays where it is looked for: within 0.002 of the optimum, beyond
 the target, or within 0.002 of its last value. Of several seeds it is the mean with the sample
-standard deviation, and of rounds and bytes the median.
+standard deviation, and of rounds and bytes the median. Where methods have different numbers of
+seeds, a column says how many.
 """
 
 import statistics
@@ -28,19 +29,25 @@ Found = Mapping[str, float] | None
 def rows(raw: Raw, one: Facts, target: float | None) -> list[Row]:
     """The numbers of the table, a row for each method."""
     main, *others = raw.metrics
-    made = []
+    made: list[Row] = []
+    uneven = len({len(runs) for runs in raw.runs.values()}) > 1
     for method, runs in raw.runs.items():
-        printed = (one.printed or {}).get(method)
-        optimum = runs[0].optimum
         row: Row = {"method": _name(method, runs, one)}
         if one.printed:
-            row["paper"] = printed
+            row["paper"] = one.printed.get(method)
+        if uneven:
+            row["seeds"] = len(runs)
+        made.append(row)
+        if not runs:
+            row[labels.label(main)] = "not run"
+            continue
+        optimum = runs[0].optimum
         row |= {f"round {r}": _mean([_at(run, main, r) for run in runs]) for r in one.rounds}
         row |= _over_seeds(labels.label(main), [_last(run, main) for run in runs])
         if main not in labels.LOGARITHMIC:
             best = max if raw.larger_is_better else min
             row |= _over_seeds("best over rounds", [best(_values(run, main)) for run in runs])
-        if any(group[0].optimum is not None for group in raw.runs.values()):
+        if _optima_known(raw):
             row["optimum"] = optimum
             last = row[labels.label(main)]
             row["off"] = None if optimum is None or last is None else last - optimum
@@ -51,22 +58,21 @@ def rows(raw: Raw, one: Facts, target: float | None) -> list[Row]:
             row |= _when("rounds to stay", since) | {"bytes": _sent(since)}
         for metric in others:
             row |= _over_seeds(labels.label(metric), [_last(run, metric) for run in runs])
-        made.append(row)
     return made
 
 
 def cells(made: Sequence[Row]) -> list[dict[str, Cell]]:
     """The same as texts: a spread stands behind its mean."""
-    return [
-        {name: Cell(_text(name, row)) for name in row if not name.endswith(_SPREAD)} for row in made
-    ]
+    longest = sorted(made, key=len, reverse=True)  # a method that was not run has few columns
+    names = dict.fromkeys(n for row in longest for n in row if not n.endswith(_SPREAD))
+    return [{name: Cell(_text(name, row)) for name in names} for row in made]
 
 
 def caption(raw: Raw, one: Facts, target: float | None) -> str:
     """What the columns mean, as a sentence for people."""
     main = labels.label(raw.metrics[0])
-    seeds = max(len(runs) for runs in raw.runs.values())
-    if any(runs[0].optimum is not None for runs in raw.runs.values()):
+    seeds = {len(runs) for runs in raw.runs.values()}
+    if _optima_known(raw):
         stays = f"within {NEAR} of the optimum of the problem that the method solves"
     elif target is not None:
         stays = f"at {target:g} or {'more' if raw.larger_is_better else 'less'}"
@@ -77,7 +83,8 @@ def caption(raw: Raw, one: Facts, target: float | None) -> str:
     else:
         stays = ""
     text = f"{main} after {_rounds(raw)} rounds"
-    text += ", 1 seed" if seeds == 1 else f", mean ± sample deviation over {seeds} seeds"
+    over = f"{max(seeds)} seeds" if len(seeds) == 1 else "as many seeds as were run"
+    text += ", 1 seed" if seeds == {1} else f", mean ± sample deviation over {over}"
     if stays:
         text += f"; rounds and bytes, both ways, from which on it stays {stays}"
     if one.printed:
@@ -85,6 +92,10 @@ def caption(raw: Raw, one: Facts, target: float | None) -> str:
     if one.tuned_on_test:
         text += f"; {MARK} parameters were chosen with test figures"
     return text + "."
+
+
+def _optima_known(raw: Raw) -> bool:
+    return any(run.optimum is not None for runs in raw.runs.values() for run in runs)
 
 
 def _name(method: str, runs: Sequence[Run], one: Facts) -> str:
@@ -171,7 +182,7 @@ def _sent(found: Sequence[Found]) -> int | None:
 
 
 def _text(name: str, row: Row) -> str:
-    value = row[name]
+    value = row.get(name)
     if value is None:
         return ""
     if name == "bytes":
