@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 
 import jax
 import numpy as np
@@ -152,8 +153,9 @@ def test_after_an_interruption_nobody_is_left_behind():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert result.status == "interrupted"
-    crew = [t for t in threading.enumerate() if t.name.startswith("fedloom-crew")]
-    assert not any(thread.is_alive() for thread in crew)
+    # By what the interpreter runs: what Python 3.11 says of threads may be wrong after Ctrl-C.
+    frames = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
+    assert not any("crew.py" in line.filename for stack in frames for line in stack)
     assert_same_bits(simulate(devices=1, lanes=2), simulate(devices=2, lanes=2))
 
 

@@ -29,6 +29,7 @@ T = TypeVar("T")
 _PATIENCE = 60.0  # seconds for which a member waits for the others
 _SOON = 2e-3  # seconds within which they come as a rule ...
 _PAUSE = 2e-4  # ... and how long it sleeps at a time where they do not
+_LOOK = 0.1  # seconds after which is looked again whether members are left, where not all began
 
 _working = threading.Lock()  # held by the crew that works now
 
@@ -122,6 +123,7 @@ class Crew:
         self._failed = False
         done: dict[int, T] = {}
         errors: list[BaseException] = []
+        ended, all_ended = set[int](), threading.Event()
 
         def member(rank: int) -> None:
             try:
@@ -129,41 +131,38 @@ class Crew:
             except BaseException as error:
                 errors.append(error)
                 self._failed = True
+            ended.add(rank)
+            if len(ended) == self.size:
+                all_ended.set()
 
         threads = [
             threading.Thread(target=member, args=[rank], name=f"fedloom-crew-{rank}")
             for rank in range(self.size)
         ]
-        begun = [thread for thread in threads if self._begins(thread, errors)]
-        self._wait_for(begun)
+        interrupted: KeyboardInterrupt | None = None
+        try:
+            for thread in threads:
+                thread.start()
+        except RuntimeError:  # there is no memory for it, or the interpreter is about to end
+            errors.append(CannotMeetError())
+            self._failed = True
+        except KeyboardInterrupt as error:
+            interrupted, self._failed = error, True
+        # However often Ctrl-C is pressed. Threads are not joined: where that is interrupted, Python
+        # 3.11 takes a thread that runs for one that has ended.
+        while any(t.ident is not None and i not in ended for i, t in enumerate(threads)):
+            try:
+                all_ended.wait(_LOOK)
+            except KeyboardInterrupt as error:
+                interrupted, self._failed = error, True
+        if interrupted is not None:
+            raise interrupted
         own = [error for error in errors if CannotMeetError.__name__ not in repr(error)]
         if own:
             raise own[0]
         if errors:
             raise CannotMeetError from errors[0]
         return [done[rank] for rank in range(self.size)]
-
-    def _begins(self, thread: threading.Thread, errors: list[BaseException]) -> bool:
-        try:
-            thread.start()
-        except RuntimeError:  # there is no memory for it, or the interpreter is about to end
-            errors.append(CannotMeetError())
-            self._failed = True
-            return False
-        return True
-
-    def _wait_for(self, threads: list[threading.Thread]) -> None:
-        """Until all have ended, however often Ctrl-C is pressed; then it is heard."""
-        interrupted: KeyboardInterrupt | None = None
-        while any(thread.is_alive() for thread in threads):
-            try:
-                for thread in threads:
-                    thread.join()
-            except KeyboardInterrupt as error:
-                interrupted = error
-                self._failed = True
-        if interrupted is not None:
-            raise interrupted
 
 
 class _Meeting:
