@@ -4,7 +4,9 @@ import json
 import re
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli import explain
 from fedloom.cli.main import main
 from fedloom.cli.output import show_table
-from fedloom.experiments import tour
+from fedloom.experiments import running, tour
 from fedloom.metrics.catalogue import CATALOGUE as METRICS
 from fedloom.metrics.ready import needing_scores
 from fedloom.parameters import parameters_of
@@ -347,3 +349,14 @@ def test_errors_with_words_of_others_drive_no_terminal(capsys):
     assert main(["predict", "\x1b]0;owned\x07", "new.csv"]) == 2
     said = capsys.readouterr().err
     assert "owned" in said and said.replace("\n", "").isprintable()
+
+
+def test_runs_within_a_second_have_folders_of_their_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    noon = datetime(2026, 1, 31, 12)
+    monkeypatch.setattr(running, "datetime", SimpleNamespace(now=lambda: noon))
+    Path("a.toml").write_text(SETTINGS)
+    for _ in range(3):
+        assert main(["run", "a.toml", "--set", "run.rounds=1"]) == 0
+    made = sorted(folder.name for folder in Path("runs").iterdir())
+    assert made == [f"a-20260131-120000{behind}" for behind in ("", "-2", "-3")]
