@@ -10,7 +10,7 @@ import pytest
 
 from data.messages import raises
 from data.test_leaf import shard
-from fedloom.data import CATALOGUE, load
+from fedloom.data import CATALOGUE, load, partition
 from fedloom.data.entries import Copy, DatasetEntry
 from fedloom.data.fetch import File, locate
 from fedloom.data.libsvm import read_libsvm
@@ -227,6 +227,17 @@ def test_femnist_counts_its_writers_and_names_its_classes(folders):
         assert list(part.columns["client"]) == ["ann", "bob"]
     with raises(ParameterError, "digits must be"):
         load("femnist", digits="all")
+
+
+def test_a_writer_without_digits_to_train_on_is_not_tested_on_digits(folders):
+    picture = [0.5] * 784
+    for part, labels in (("train", [60, 61]), ("test", [2, 61])):
+        both = {"ann": ([picture] * 2, [0, 1]), "bob": ([picture] * 2, labels)}
+        shard(folders / "own" / "femnist" / part / "0.json", both)
+    assert len(partition(load("femnist"), "client")) == 2
+    alone = load("femnist", digits=True)
+    assert list(alone.test.columns["client"]) == ["ann", "ann"]
+    assert len(partition(alone, "client")) == 1
 
 
 def test_options_are_checked():

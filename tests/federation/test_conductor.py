@@ -353,3 +353,18 @@ def test_an_unknown_verb_is_refused(tmp_path):
 
 def test_the_settings_of_the_algorithm_travel():
     assert settings().tables["algorithm"] == ALGORITHM
+
+
+def test_answers_are_in_the_order_of_the_questions_whoever_is_away():
+    def silent(*question):
+        raise SiteError("TimeoutError", "no answer")
+
+    calls = {name: silent if name in "ab" else lambda *question: ("{}", b"") for name in "abcd"}
+    asked = sites.Sites(calls, 1.0, 1)
+    for _ in range(2):  # in the second one they are known to be away, and not asked
+        answers = asked.ask_each({name: ("meet", {}, b"") for name in "abcd"})
+        assert list(answers) == list("abcd")
+        assert [isinstance(answer, SiteError) for answer in answers.values()] == [True] * 2 + [
+            False
+        ] * 2
+    asked.close()

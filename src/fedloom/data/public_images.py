@@ -29,17 +29,22 @@ def _read_femnist(folder: Path, *, digits: bool = False) -> Dataset:
     count = len(DIGITS) if digits else len(_CHARACTERS)
     dataset = read_leaf(folder, shape=(28, 28, 1), classes=np.arange(len(_CHARACTERS)))
     named, test = _characters(dataset, count), dataset.test and _characters(dataset.test, count)
-    writers = len(np.unique(named.columns["client"]))
-    what = "digits, " if digits else ""
-    return retitled(dataclasses.replace(named, test=test), f"femnist ({what}{writers} writers)")
+    writers = np.unique(named.columns["client"])
+    if digits and test is not None:  # who has no digits to train on is not tested
+        test = _rows(test, np.isin(test.columns["client"], writers))
+    title = f"femnist ({'digits, ' if digits else ''}{len(writers)} writers)"
+    return retitled(dataclasses.replace(named, test=test), title)
 
 
 def _characters(dataset: Dataset, count: int) -> Dataset:
     """The rows with one of the first so many characters."""
-    rows = np.flatnonzero(dataset.y < count)
+    return dataclasses.replace(_rows(dataset, dataset.y < count), labels=_CHARACTERS[:count])
+
+
+def _rows(dataset: Dataset, chosen: np.ndarray) -> Dataset:
+    rows = np.flatnonzero(chosen)
     columns = {name: column[rows] for name, column in dataset.columns.items()}
-    x, y = dataset.x[rows], dataset.y[rows]
-    return dataclasses.replace(dataset, x=x, y=y, labels=_CHARACTERS[:count], columns=columns)
+    return dataclasses.replace(dataset, x=dataset.x[rows], y=dataset.y[rows], columns=columns)
 
 
 def _idx(

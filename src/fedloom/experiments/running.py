@@ -1,7 +1,6 @@
 """Run a settings file in a folder, or go on with a run that was interrupted there."""
 
 import contextlib
-import itertools
 import json
 import shutil
 from collections.abc import Iterator
@@ -80,9 +79,7 @@ def with_optimum(
 def default_folder(settings: Settings) -> Path:
     """A folder of its own for each run, named by the settings file and the time.
 
-    Of several runs within a second, the second one has a 2 behind the time.
+    To the microsecond, for several runs may be started together.
     """
     stem = Path(settings.place.file).stem
-    first = f"{stem}-{datetime.now():%Y%m%d-%H%M%S}"
-    names = itertools.chain([first], (f"{first}-{number}" for number in itertools.count(2)))
-    return next(folder for name in names if not (folder := Path("runs") / name).exists())
+    return Path("runs") / f"{stem}-{datetime.now():%Y%m%d-%H%M%S-%f}"

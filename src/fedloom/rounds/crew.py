@@ -124,10 +124,12 @@ class Crew:
         done: dict[int, T] = {}
         errors: list[BaseException] = []
         ended, all_ended = set[int](), threading.Event()
+        interrupted: list[KeyboardInterrupt] = []
 
         def member(rank: int) -> None:
             try:
-                done[rank] = work(rank)
+                if not interrupted:  # where it is, this thread may begin when nobody waits for it
+                    done[rank] = work(rank)
             except BaseException as error:
                 errors.append(error)
                 self._failed = True
@@ -139,7 +141,6 @@ class Crew:
             threading.Thread(target=member, args=[rank], name=f"fedloom-crew-{rank}")
             for rank in range(self.size)
         ]
-        interrupted: KeyboardInterrupt | None = None
         try:
             for thread in threads:
                 thread.start()
@@ -147,16 +148,22 @@ class Crew:
             errors.append(CannotMeetError())
             self._failed = True
         except KeyboardInterrupt as error:
-            interrupted, self._failed = error, True
+            interrupted.append(error)
+            self._failed = True
         # However often Ctrl-C is pressed. Threads are not joined: where that is interrupted, Python
         # 3.11 takes a thread that runs for one that has ended.
-        while any(t.ident is not None and i not in ended for i, t in enumerate(threads)):
+        left = True
+        while left:
             try:
-                all_ended.wait(_LOOK)
+                left = any(t.ident is not None and i not in ended for i, t in enumerate(threads))
+                if left:
+                    all_ended.wait(_LOOK)
             except KeyboardInterrupt as error:
-                interrupted, self._failed = error, True
-        if interrupted is not None:
-            raise interrupted
+                interrupted.append(error)
+                self._failed = True
+        self._meetings.clear()
+        if interrupted:
+            raise interrupted[0]
         own = [error for error in errors if CannotMeetError.__name__ not in repr(error)]
         if own:
             raise own[0]

@@ -109,7 +109,10 @@ class Sites:
     def ask_each(
         self, questions: Mapping[str, tuple[str, Facts, bytes]]
     ) -> dict[str, tuple[str, bytes] | SiteError]:
-        """Put questions to sites, all at once; who is left out gets none."""
+        """Put questions to sites, all at once; who is left out gets none.
+
+        Answers are in the order of the questions.
+        """
         self._welcome()
         there = {name: q for name, q in questions.items() if name in self.live}
         futures = {
@@ -117,8 +120,10 @@ class Sites:
             for name, (verb, facts, body) in there.items()
         }
         answers = {name: future.result() for name, future in futures.items()}
-        gone = [name for name in questions if name not in answers]
-        return answers | {name: SiteError("TimeoutError", "it is not there") for name in gone}
+        return {
+            name: answers[name] if name in answers else SiteError("TimeoutError", "it is not there")
+            for name in questions
+        }
 
     def _ask(
         self, name: str, verb: str, facts: Facts, body: bytes

@@ -105,7 +105,8 @@ class TablesAtServer(RowsAtServer):
         )
         counts = []
         classes = 1 if agreed.classes is None else len(agreed.classes)
-        for (name, answer), height in zip(answers.items(), rows, strict=True):
+        for name, height in zip(names, rows, strict=True):
+            answer = answers[name]
             if isinstance(answer, SiteError):
                 raise UnfitError(name, f"it does not prepare its table: {answer}")
             try:
