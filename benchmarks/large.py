@@ -164,6 +164,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         for case in chosen.cases:
             here = [sys.executable, "-m", "benchmarks.large", "--here", case]
             done = subprocess.run(
