@@ -141,6 +141,23 @@ def test_a_method_with_fewer_seeds_or_none_is_said_to_have_them(tmp_path):
     assert "of up to 2 seeds" in drawn.figure.get_suptitle()
 
 
+def test_in_a_picture_a_run_that_ended_early_keeps_its_last_value_as_in_the_table():
+    def run(seed, *values):
+        rounds = list(range(0, 4 * len(values), 4))
+        columns = {"round": rounds, "bytes_up": rounds, "bytes_down": rounds}
+        return Run("a", seed, "done", None, columns | {"accuracy": list(values)})
+
+    raw = Raw(
+        {"metrics": ["accuracy"], "larger_is_better": True},
+        {"a": [run(0, 0.1, 0.3), run(1, 0.1, 0.5, 0.6, 0.7)]},
+    )
+    (curve,) = reproduction_pictures.draw(raw, CompareSettings(title="a")).figure.axes[0].curves
+    assert list(curve.get_xdata()) == [0, 4, 8, 12]
+    np.testing.assert_allclose(curve.get_ydata(), [0.1, 0.4, 0.45, 0.5])
+    one = papers.Facts(shows="a table", data="none", minutes=1.0)
+    assert reproduction_table.rows(raw, one, None)[0]["Accuracy"] == pytest.approx(0.5)
+
+
 def test_the_optimum_of_a_method_is_that_of_its_own_problem(tmp_path, monkeypatch):
     """FFMDR has separate duals and CODASCA a shared one; the AUC is that of the solution there."""
     path = tmp_path / "small.toml"

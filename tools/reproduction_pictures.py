@@ -6,6 +6,7 @@ seven methods get a small panel each, with the others in grey behind. Bands reac
 to the largest of the seeds. What is known to rounding only ends a curve.
 """
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -141,7 +142,7 @@ def style(name: str, drawn: Sequence[str]) -> dict[str, str]:
 
 
 def _base(name: str) -> str:
-    return name.split(",")[0].strip().lower().replace(" ", "_")
+    return re.split("[,:]", name)[0].strip().lower().replace(" ", "_")
 
 
 def _panel(panel: Any, raw: Raw, metric: str, against: str, *, log: bool, distance: bool) -> None:
@@ -226,14 +227,15 @@ def _label(panel: Any, ends: Sequence[tuple[float, str, str]]) -> None:
 def _series(
     runs: Sequence[Run], metric: str, against: str, distance: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Costs and values of all seeds; a run that ended early cuts the others."""
+    """Costs and values of all seeds; a run that ended early keeps its last value, as in tables."""
     rows = [[row for row in run.rows if metric in row] for run in runs]
-    at = list(zip(*rows, strict=False))
+    most = max(map(len, rows))
+    at = list(zip(*(row for row in rows if len(row) == most), strict=True))
     if against == "bytes":
         x = np.array([np.mean([row["bytes_up"] + row["bytes_down"] for row in one]) for one in at])
     else:
         x = np.array([np.mean([row[against] for row in one]) for one in at])
-    y = np.array([[row[metric] for row in one] for one in at]).T
+    y = np.array([[row[min(i, len(row) - 1)][metric] for i in range(most)] for row in rows])
     if distance:
         optimum = runs[0].optimum
         y = y[:, :0] if optimum is None else np.maximum(np.abs(y - optimum), _FLOOR)
