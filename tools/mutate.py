@@ -50,7 +50,10 @@ TESTS = {  # the longest prefix of a path counts
         *("papers/test_personal.py", "papers/test_personal_baselines.py"),
         "papers/test_straight_through.py",
     ],
-    "algorithms/robust": ["papers/test_robust.py", "papers/test_robust_baselines.py"],
+    "algorithms/robust": [
+        *("papers/test_robust.py", "papers/test_robust_limits.py"),
+        "papers/test_robust_baselines.py",
+    ],
     "algorithms/vertical": [
         *("papers/test_vertical.py", "papers/test_vertical_steps.py", "papers/test_splitting.py"),
         *("papers/test_vertical_baselines.py", "papers/test_vertical_rates.py"),

@@ -2,8 +2,8 @@
 
 On every device, where they take no more than a part of its memory. Divided over the devices, where
 their shares do. And else where they came from, in the host's memory or on its disk, from where
-each step is handed its batch. The numbers that come out are the same: to the last bit where rows are
-divided, and to rounding where steps are handed their batches, which is another program.
+each step is handed its batch. The numbers that come out are the same: to the last bit where rows
+are divided, and to rounding where steps are handed their batches, which is another program.
 """
 
 import contextlib
