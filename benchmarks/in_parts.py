@@ -37,6 +37,7 @@ from fedloom.experiments.folder import versions
 from fedloom.experiments.searching import concerning
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.sweeping import sweep
+from fedloom.files import write_text
 
 KINDS = ("runs", "search", "steps")
 
@@ -154,8 +155,12 @@ def join(kind: str, name: str, chosen: Any) -> Path:
     setup = settings.read(papers.available()[name])
     files = [place(chosen.out, kind, name, part) for part in parts(kind, setup)]
     made = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+    # What a search chose stands in the settings later, so that those of its parts are earlier ones.
+    stale = [part["part"] for part in made if kind == "runs" and part["digest"] != digest(setup)]
+    if stale:
+        raise SystemExit(f"{name}: made with other settings: {', '.join(stale)}")
     write = {"runs": joined_parts.runs, "search": joined_parts.search, "steps": joined_parts.steps}
-    return write[kind](name, setup, digest(setup), made, chosen)
+    return write[kind](name, setup, made, chosen)
 
 
 def missing(kind: str, names: list[str], out: Path) -> list[Task]:
@@ -223,7 +228,7 @@ def main() -> None:
         (name,) = chosen.names
         made = json.dumps(make(chosen.kind, name, chosen.part, chosen))
         part = parts(chosen.kind, settings.read(papers.available()[name]))[chosen.part]
-        place(chosen.out, chosen.kind, name, part).write_text(made, encoding="utf-8")
+        write_text(place(chosen.out, chosen.kind, name, part), made, shared=True)
         return
     if not chosen.join and not chosen.list:
         _pool(missing(chosen.kind, chosen.names, chosen.out), chosen)

@@ -15,11 +15,8 @@ OPTIMA = "optima"  # the part of a comparison that is of no method
 Made = list[dict[str, Any]]
 
 
-def runs(name: str, setup: Settings, digest: str, made: Made, chosen: Any) -> Path:
-    """What `fedloom reproduce NAME --raw FILE` writes; `digest` is what every part must have."""
-    stale = [part["part"] for part in made if part["digest"] != digest]
-    if stale:
-        raise SystemExit(f"{name}: made with other settings: {', '.join(stale)}")
+def runs(name: str, setup: Settings, made: Made, chosen: Any) -> Path:
+    """What `fedloom reproduce NAME --raw FILE` writes."""
     best = next((part[OPTIMA] for part in made if OPTIMA in part), {})
     made = [part for part in made if part["part"] != OPTIMA]
     about = {
@@ -49,7 +46,7 @@ def runs(name: str, setup: Settings, digest: str, made: Made, chosen: Any) -> Pa
     return path
 
 
-def search(name: str, setup: Settings, digest: str, made: Made, chosen: Any) -> Path:
+def search(name: str, setup: Settings, made: Made, chosen: Any) -> Path:
     """What `fedloom sweep` says of all trials, the best of each method first."""
 
     def rank(row: dict[str, Any]) -> tuple[str, float]:
@@ -72,7 +69,7 @@ def search(name: str, setup: Settings, digest: str, made: Made, chosen: Any) -> 
     return path
 
 
-def steps(name: str, setup: Settings, digest: str, made: Made, chosen: Any) -> Path:
+def steps(name: str, setup: Settings, made: Made, chosen: Any) -> Path:
     """What `benchmarks.vertical_steps` writes."""
     about = {
         "settings": name,
