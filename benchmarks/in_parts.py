@@ -10,7 +10,9 @@ A part is a method with a seed, of a search a method. Names are taken in turn, a
 first seed of every method before the second. Parts that are in OUT already are not made again, so
 what was cut off goes on, and `--until SECONDS` ends it in time to keep them. A name of which parts
 are missing is not joined; with fewer seeds in [compare] its parts are good all the same. `--some`
-joins the runs that there are, and raw results then say how many. `--list` says what is to be done.
+joins the runs that there are, and raw results then say how many; with `--go-on` the runs of raw
+results that are there are not made again, and are joined with the others. `--list` says what is to
+be done.
 With JAX_COMPILATION_CACHE_DIR seeds of a method share their programs. Nothing here needs Polars or
 Matplotlib, but for the readers of some data.
 """
@@ -163,6 +165,16 @@ def join(kind: str, name: str, chosen: Any) -> Path:
     return write[kind](name, setup, made, chosen)
 
 
+def go_on(name: str, out: Path) -> None:
+    """Put the runs of raw results among the parts, but for those that are there."""
+    setup = settings.read(papers.available()[name])
+    for made in joined_parts.taken_apart(name, setup):
+        seed = made["run"]["seed"] if "run" in made else None
+        path = place(out, "runs", name, Part(made["part"], seed))
+        if not path.exists():
+            write_text(path, json.dumps({"digest": digest(setup), **made}), shared=True)
+
+
 def missing(kind: str, names: list[str], out: Path) -> list[Task]:
     """What is still to be made, in the order in which it is."""
     return [
@@ -221,6 +233,7 @@ def main() -> None:
     parser.add_argument("--part", type=int, help="make this one alone, and do not join")
     parser.add_argument("--join", action="store_true", help="join alone")
     parser.add_argument("--some", action="store_true", help="join the runs that there are")
+    parser.add_argument("--go-on", action="store_true", help="from the raw results that there are")
     parser.add_argument("--list", action="store_true", help="say what is not made yet")
     chosen: Any = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -230,6 +243,8 @@ def main() -> None:
         part = parts(chosen.kind, settings.read(papers.available()[name]))[chosen.part]
         write_text(place(chosen.out, chosen.kind, name, part), made, shared=True)
         return
+    for name in chosen.names if chosen.go_on else ():
+        go_on(name, chosen.out)
     if not chosen.join and not chosen.list:
         _pool(missing(chosen.kind, chosen.names, chosen.out), chosen)
     lacking = missing(chosen.kind, chosen.names, chosen.out)

@@ -46,6 +46,21 @@ def runs(name: str, setup: Settings, made: Made, chosen: Any) -> Path:
     return path
 
 
+def taken_apart(name: str, setup: Settings) -> Made:
+    """Parts of the runs that raw results have already, where the settings are still the same."""
+    path = RAW / f"{name}.jsonl"
+    raw = raw_results.read(path) if path.exists() else Raw({}, {})
+    if raw.about.get("settings") != raw_results.digest(setup):
+        return []
+    made = [run for group in raw.runs.values() for run in group]
+    about = {key: raw.about[key] for key in ("date", "versions", "larger_is_better")}
+    about["machine"] = raw.about["machine"].rsplit(", ", 1)[0]
+    about["seconds"] = raw.about["seconds_in_rounds"] / len(made)  # their sum is what counts
+    best = {run.method: run.optimum for run in made if run.optimum is not None}
+    optima = [{"part": OPTIMA, OPTIMA: best, **about}] if best else []
+    return optima + [{"part": run.method, "run": run._asdict(), **about} for run in made]
+
+
 def search(name: str, setup: Settings, made: Made, chosen: Any) -> Path:
     """What `fedloom sweep` says of all trials, the best of each method first."""
 

@@ -231,6 +231,16 @@ def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch)
     assert lacking.about["seeds"] == {"ffmdr": 2, "codasca": 1}
     assert lacking.about["command"].endswith("in_parts small --some")
     assert lacking.runs == expected.runs | {"codasca": expected.runs["codasca"][:1]}
+    later = tmp_path / "later"  # where nothing is left but raw results
+    later.mkdir()
+    in_parts.go_on("small", later)
+    assert in_parts.missing("runs", ["small"], later) == [("small", 4, ("codasca", 1))]
+    in_parts.join("runs", "small", SimpleNamespace(out=later))
+    again = raw_results.read(tmp_path / "small.jsonl")
+    assert again.runs == lacking.runs
+    assert again.about == lacking.about | {"seconds_in_rounds": again.about["seconds_in_rounds"]}
     path.write_text(path.read_text().replace("rounds = 2", "rounds = 3"))
+    in_parts.go_on("small", tmp_path / "other")  # of other settings nothing is taken
+    assert not (tmp_path / "other").exists()
     with pytest.raises(SystemExit, match="made with other settings: optima, ffmdr, codasca"):
         in_parts.join("runs", "small", chosen)
