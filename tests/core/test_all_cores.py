@@ -1,6 +1,5 @@
 """A crew of threads computes the bits of one thread, and a run takes it on where it pays."""
 
-import functools
 import itertools
 import os
 import signal
@@ -272,18 +271,17 @@ def test_every_turn_has_its_own_numbers_however_late_a_member_takes_them():
 
 def test_a_member_that_begins_after_an_interruption_does_nothing(monkeypatch):
     """Ctrl-C may come while a thread is started, when nobody can tell that it will run."""
-    pair, worked, begun, start = crew_of(2), [], [], threading._start_new_thread
+    pair, worked, begun = crew_of(2), [], []
 
-    def interrupted(function, arguments):
-        begun.append(functools.partial(start, function, arguments))
+    def interrupted(thread):
+        begun.append(thread)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading, "_start_new_thread", interrupted)
+        patch.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):
             pair.do(worked.append)
-    begun[0]()
-    time.sleep(0.1)
+    begun[0].run()
     assert not worked
     assert pair.do(lambda rank: rank) == [0, 1] and not pair._meetings
 
