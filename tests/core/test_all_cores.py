@@ -19,7 +19,7 @@ from fedloom.errors import ParameterError
 from fedloom.rounds import crew
 from fedloom.rounds.crew import Crew, cores, crew_of
 from fedloom.rounds.parts import Plan, number_of_parts
-from fedloom.simulator import all_cores, many_runs
+from fedloom.simulator import all_cores, many_runs, places
 from fedloom.simulator.all_cores import AllCores
 from fedloom.simulator.task import Task
 
@@ -28,6 +28,7 @@ DIGITS = fl.data.load("digits")
 CLIENTS = fl.data.partition(DIGITS, "label", clients=7, classes_each=3, test_fraction=0.2)
 METHOD = fl.algorithms.FedAvg(lr=0.1, local_steps=3)
 PROBLEM = fl.problems.Multinomial(l2=1e-3, intercept=True)
+NETWORK = fl.problems.Supervised(fl.models.MLP((280,)))  # a large model
 RUNS = {
     "states": (fl.algorithms.Scaffold(lr=0.1, local_steps=3), PROBLEM, {"lanes": 2}),
     "a cohort": (fl.algorithms.FedAvg(lr=0.1, local_steps=3, cohort=5), PROBLEM, {"lanes": 2}),
@@ -48,7 +49,7 @@ RUNS = {
             ),
         },
     ),
-    "a network": (METHOD, fl.problems.Supervised(fl.models.MLP((280,))), {}),
+    "a network": (METHOD, NETWORK, {}),
 }
 
 
@@ -120,9 +121,62 @@ def test_a_cohort_in_one_part_needs_no_crew(monkeypatch):
 
 
 def test_large_states_are_not_copied_for_every_thread(monkeypatch):
-    way = trial(monkeypatch, state_bytes=2**28)
+    way = trial(monkeypatch, state_bytes=2**29)
     assert not way.learn(100, 1.0, left=10**6, cost=1.0)
     assert way.crew is None
+
+
+def task_of(cohort, clients=CLIENTS, problem=NETWORK):
+    return Task(
+        fl.algorithms.FedAvg(lr=0.1, cohort=cohort), problem, clients, batch_size=8, metrics=(),
+        precision="float32", optimum=None, devices=None, deterministic=True,
+    )  # fmt: skip
+
+
+@SEVERAL
+def test_clients_of_a_large_model_have_all_cores_from_the_beginning(monkeypatch):
+    alone, begun = simulate(problem=NETWORK, devices=1), []
+    monkeypatch.setattr(AllCores, "_take_on", lambda self, size, take=AllCores._take_on: (
+        begun.append(size), take(self, size)))  # fmt: skip
+    assert_same_bits(alone, simulate(problem=NETWORK))
+    assert begun == [cores()]
+
+
+@pytest.mark.parametrize(("cohort", "threads"), [(3, 1), (4, None), (None, None)])
+def test_a_few_clients_of_a_large_model_are_left_to_the_kernels_own_threads(cohort, threads):
+    assert task_of(cohort).threads(100) == threads
+
+
+def test_kernels_do_not_depend_on_the_number_of_cores(monkeypatch):
+    """With 64 cores there is less room for states than with two, but the kernels are the same."""
+    task = task_of(None)
+    for state_bytes in (2**27, 2**27 + 1):
+        programs = set()
+        for count in (2, 64):
+            monkeypatch.setattr(all_cores, "cores", lambda count=count: count)
+            programs.add(task.rounds_for(state_bytes))
+        assert len(programs) == 1
+        assert task.threads(state_bytes) == (None if state_bytes == 2**27 else 1)
+    assert task.rounds_for(2**27) is not task.rounds_for(2**27 + 1)
+
+
+@SEVERAL
+@pytest.mark.parametrize("fraction", [0.0, 1.5])
+def test_a_crew_has_no_more_members_than_there_is_memory_for(monkeypatch, fraction):
+    """Where there is none for two, one thread computes the same."""
+    alone, taken = simulate(problem=NETWORK, devices=1), []
+    monkeypatch.setattr(AllCores, "_take_on", lambda self, size, take=AllCores._take_on: (
+        taken.append(size), take(self, size)))  # fmt: skip
+
+    def fit(program, that_fit=all_cores._that_fit):
+        needed = program.memory_analysis().temp_size_in_bytes
+        assert needed > 1000
+        monkeypatch.setattr(places, "memory", lambda: 2 * fraction * needed + 1)
+        return that_fit(program)
+
+    monkeypatch.setattr(all_cores, "_that_fit", fit)
+    assert_same_bits(alone, simulate(problem=NETWORK))
+    assert taken == [cores(), int(fraction)]
 
 
 @SEVERAL

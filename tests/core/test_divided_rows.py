@@ -90,7 +90,7 @@ OnDisk.read = watched
 told = {}
 for name, part in (("divided", 0.7), ("on the disk", 0.1), ("everywhere", 2.0)):
     for cohort in (None, 2):
-        places._memory = lambda: part * 4 * clients.train.x.nbytes
+        places.memory = lambda: part * 4 * clients.train.x.nbytes
         method = fl.algorithms.Scaffold(lr=0.1, local_steps=2, cohort=cohort)
         seen.clear()
         # Before the rounds, and so before a comparison of some rows between the processes.

@@ -67,7 +67,7 @@ def test_a_program_in_portions_needs_less_memory_and_is_chosen(capsys):
     count = jnp.zeros((), jnp.int32)
     needs = {
         n: lanes.memory_of(
-            made.rounds, METHOD, made.federation, *state, root, count, count,
+            made.rounds_for(0), METHOD, made.federation, *state, root, count, count,
             plan=made.plan._replace(lanes=n),
         )
         for n in (6, 3, 1)

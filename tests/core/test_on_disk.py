@@ -11,6 +11,7 @@ import fedloom as fl
 from data.messages import raises
 from fedloom.errors import DataError
 from fedloom.on_disk import OnDisk
+from fedloom.rounds.crew import cores
 from fedloom.rows import room_for
 from fedloom.simulator import places
 
@@ -105,6 +106,18 @@ def test_rows_on_the_disk_give_the_numbers_of_rows_in_memory(
     jax.tree.map(close, here.state, there.state)
     for one, other in zip(here.rows, there.rows, strict=True):
         assert one == pytest.approx(other | {"seconds": one["seconds"]}, rel=1e-5)
+
+
+@pytest.mark.skipif(cores() < 2, reason="a crew has no more members than there are cores")
+def test_threads_read_their_own_batches(tmp_path, no_room):
+    clients = on_disk(fl.data.partition(DIGITS, "iid", clients=6), tmp_path)
+    large = fl.problems.Supervised(fl.models.MLP((280,)))
+    method = fl.algorithms.Scaffold(lr=0.1, local_steps=3, cohort=4)
+    options = {"rounds": 20, "batch_size": 8, "eval_every": 10, "progress": False}
+    one, all_of_them = (
+        fl.simulate(method, large, clients, devices=count, **options) for count in (1, None)
+    )
+    jax.tree.map(np.testing.assert_array_equal, one.state, all_of_them.state)
 
 
 def test_full_gradients_and_the_optimum_of_rows_on_the_disk(tmp_path, no_room):

@@ -1,23 +1,26 @@
 """Whether all cores of a CPU compute a run: by trying it, where enough is left to be worth it.
 
-A run begins on one core. Once it is known how long rounds take, a crew of threads is tried; it is
-kept where it is faster, which it is where clients have much to compute between two exchanges. The
-bits are the same either way, so that nothing depends on the choice but the time.
+A run of a small model begins on one core. Once it is known how long rounds take, a crew of threads
+is tried; it is kept where it is faster, which it is where clients have much to compute between two
+exchanges. Clients of a large model always have, so that a crew computes them from the beginning.
+The bits are the same either way, so that nothing depends on the choice but the time.
 """
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedloom.exchange.expected import expected_exchanges
+from fedloom.population import Federation
 from fedloom.protocol import Algorithm
 from fedloom.rounds.crew import CannotMeetError, Crew, cores, crew_of
 from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.rounds.program import Outcome
+from fedloom.simulator import places
 from fedloom.types import Tree
 
 if TYPE_CHECKING:
@@ -26,7 +29,15 @@ if TYPE_CHECKING:
 _WORTH = 10.0  # how many times what it costs to try must be left to compute
 LEAST = 0.5  # seconds over which a rate is measured; shorter runs need no trial
 _FASTER = 1.1
-_MOST_BYTES = 2**28  # of the states of all members
+MOST_BYTES = 2**29  # of the states of all members
+_OF_MEMORY = 0.5  # how much of the machine's all members may take while they compute
+
+
+def parts(algorithm: Algorithm, federation: Federation, plan: Plan) -> int:
+    """Into how many parts the largest cohort of a run falls."""
+    said = expected_exchanges(algorithm, federation)
+    asked = [exchange.clients for stage in said.values() for exchange in stage]
+    return number_of_parts(max([*asked, 1]), plan.lanes)
 
 
 class AllCores:
@@ -41,17 +52,21 @@ class AllCores:
     ) -> None:
         """The task's number of threads is kept if it has one; None stands for as many as pay.
 
-        Each of them has a state of its own, so that there is no choice where states are large.
+        Each of them has a state of its own, so that there are no more than these leave room for.
         """
-        self.task, self.federation, size = task, task.federation, task.threads
-        self.algorithm, self.plan = algorithm, plan
+        self.task, self.federation, size = task, task.federation, task.threads(state_bytes)
+        self.algorithm, self.plan, self._state_bytes = algorithm, plan, state_bytes
         self._program: tuple[Plan, Callable[..., Outcome]] | None = None  # of a crew
         self.crew: Crew | None = None
-        self._untried = size is None and cores() > 1 and cores() * state_bytes <= _MOST_BYTES
+        self._most = min(cores(), MOST_BYTES // max(state_bytes, 1))
+        self._untried = size is None and self._most > 1
         self._alone: float | None = None  # rounds a second of one thread, while a crew is on trial
         self._rounds, self._seconds = 0, 0.0  # since the last change
         if size is not None and size > 1:
             self._take_on(size)
+        elif self._untried and not task.small:
+            self._untried = False
+            self._take_on(self._as_pay())
 
     def compute(self, *state: Tree) -> Outcome | None:
         """What rounds make of a state, by all members of the crew; None: one thread has to do it.
@@ -59,9 +74,9 @@ class AllCores:
         Args:
             state: Hub, clients, the run's key, the round before the first and the last one.
         """
-        if self.crew is None:
+        program = self._made(state)
+        if self.crew is None or program is None:
             return None
-        program = self._made(self.crew, state)
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
 
         def member(rank: int) -> Outcome:
@@ -74,16 +89,25 @@ class AllCores:
             self.end()
             return None
 
-    def _made(self, crew: Crew, state: tuple[Tree, ...]) -> Callable[..., Outcome]:
-        """The program that all members run: made once, in this thread, as JAX is set here.
+    def _made(self, state: tuple[Tree, ...]) -> Callable[..., Outcome] | None:
+        """The program that all members run, as many as there is memory for; None: one thread's.
 
-        In a thread of its own, each could come to another one, and nobody meets in two programs.
+        Made once, in this thread, as JAX is set here: in a thread of its own, each member could
+        come to another program, and nobody meets in two.
         """
-        plan = self.plan._replace(crew=crew)
-        if self._program is None or self._program[0] != plan:
-            given = (self.algorithm, self._copies[0], *state)
-            self._program = plan, self.task.rounds.lower(*given, plan=plan).compile()
-        return self._program[1]
+        while self.crew is not None:
+            plan = self.plan._replace(crew=self.crew)
+            if self._program is not None and self._program[0] == plan:
+                return self._program[1]
+            rounds = self.task.rounds_for(self._state_bytes, by_crew=True)
+            made = rounds.lower(self.algorithm, self._copies[0], *state, plan=plan).compile()
+            most = _that_fit(made)
+            if self.crew.size <= most:
+                self._program = plan, made
+            else:
+                self.end()
+                self._take_on(most)
+        return None
 
     def learn(self, rounds: int, seconds: float, left: int, cost: float) -> bool:
         """Hear how long some rounds took; returns whether the program to come is another one.
@@ -104,10 +128,7 @@ class AllCores:
             self._alone = None
         elif self._untried and left / rate > _WORTH * max(cost, LEAST):
             self._untried = False
-            said = expected_exchanges(self.algorithm, self.federation)
-            asked = [exchange.clients for stage in said.values() for exchange in stage]
-            parts = number_of_parts(max([*asked, 1]), self.plan.lanes)
-            self._take_on(min(cores(), parts))
+            self._take_on(self._as_pay())
             self._alone = rate if self.crew else None
             self._rounds, self._seconds = 0, 0.0
             return self.crew is not None
@@ -119,9 +140,12 @@ class AllCores:
             self.crew.end()
             self.crew = None
 
+    def _as_pay(self) -> int:
+        """As many members as there is a core, memory and a part of the cohort for."""
+        return min(self._most, parts(self.algorithm, self.federation, self.plan))
+
     def _take_on(self, size: int) -> None:
-        crew = crew_of(size)
-        if size == 1 or not crew.begin():
+        if size <= 1 or not (crew := crew_of(size)).begin():
             return
         self.crew = crew
         self._copies = [
@@ -134,3 +158,10 @@ class AllCores:
             )
             for rank in range(size)
         ]
+
+
+def _that_fit(program: Any) -> int:
+    """How many members a machine has memory for, each of which needs as much as the program."""
+    needed = getattr(program.memory_analysis(), "temp_size_in_bytes", 0)
+    there = places.memory()  # 0: unknown
+    return int(_OF_MEMORY * there // needed) if needed and there else cores()

@@ -86,7 +86,7 @@ def room(on_disk: bool) -> int | None:
         return int(_OF_A_DEVICE * free)
     if not (on_disk or jax.process_count() > 1):
         return None
-    return int(hosts.least(_OF_A_MACHINE * _memory() / jax.local_device_count()))
+    return int(hosts.least(_OF_A_MACHINE * memory() / jax.local_device_count()))
 
 
 def free_memory() -> int | None:
@@ -99,6 +99,14 @@ def free_memory() -> int | None:
     if jax.distributed.is_initialized():
         free = hosts.least(free)
     return None if math.isinf(free) else int(free)
+
+
+def memory() -> float:
+    """The bytes of memory that this machine has; 0 where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return 0.0
 
 
 def alike(federation: Federation) -> dict[str, Any]:
@@ -185,14 +193,6 @@ def _aligned(array: np.ndarray) -> np.ndarray:
     made = room_for(array.shape, array.dtype)
     made[...] = array
     return made
-
-
-def _memory() -> float:
-    """The bytes of memory that this machine has; 0 where it does not say."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return 0.0
 
 
 def _tell(words: str) -> None:

@@ -80,7 +80,8 @@ class Simulation:
             self._way_back = WayBack(self._sent(), self.seconds)
             self.state = copied(self.state)
         self._cores: AllCores | None = None  # None: one core computes, and no more were tried
-        if task.threads is not None and task.threads > 1:
+        self._threads = task.threads(self._state_bytes)
+        if (self._threads is None and not task.small) or (self._threads or 1) > 1:
             self._cores = AllCores(task, algorithm, self.plan, self._state_bytes)
 
     def _plan(self, earlier: Result | None) -> Plan:
@@ -152,7 +153,7 @@ class Simulation:
                 if due and self._checkpoint is not None:
                     self._checkpoint(self.result())
                     self._last_checkpoint = time.monotonic()
-                if self.task.threads != 1 and self._changes_cores(done, elapsed, compiling):
+                if self._threads != 1 and self._changes_cores(done, elapsed, compiling):
                     self._compile()
             self.status = "done"
         except KeyboardInterrupt:

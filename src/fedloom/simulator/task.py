@@ -28,10 +28,11 @@ from fedloom.rounds.compiling import compiled
 from fedloom.rounds.crew import cores
 from fedloom.rounds.given import check_fit
 from fedloom.rounds.parts import Plan, number_of_parts
-from fedloom.simulator import handing_over, hosts, places
+from fedloom.simulator import all_cores, handing_over, hosts, places
 from fedloom.types import Array, Tree
 
 _SMALL_MODEL = 20_000  # below, a CPU computes clients side by side; above, one after the other
+_ENOUGH = 4  # clients of a large model that are worth a crew of threads, in the place of XLA's own
 _NUMBERS = 90_000  # of a step's rows times a model's size: how much clients side by side compute
 
 
@@ -83,15 +84,9 @@ class Task:
         self.plan = plan_for(federation, devices, lanes)
         self.federation = places.put(places.placed(federation, self.plan), self.plan)
         self.small = is_small(federation)
-        # Large models have kernels that use all cores by themselves.
-        in_parts = isinstance(clients, Clients) and self.small
-        in_parts = in_parts and number_of_parts(len(clients), self.plan.lanes) > 1
-        self.threads = devices if in_parts and on_one_cpu() else 1  # None: as many as pay
-        how = {"small_steps": self.small, "by_threads": in_parts, "deterministic": deterministic}
-        self.rounds: Any = compiled(program.rounds, "plan", **how)
-        states = ("hub", "clients")
-        self._rounds_in_place: Any = compiled(program.rounds, "plan", given_away=states, **how)
-        self.opening = compiled(program.opening, "plan", **how)
+        self._devices, self._deterministic = devices, deterministic
+        self._in_parts = isinstance(clients, Clients) and self._falls_into_parts(algorithm)
+        self.opening = self._compiled(program.opening, in_parts=self._in_parts and self.small)
         # Parties have a model only together, so its metrics are taken together.
         self.measures: Measures = OfParties() if isinstance(clients, Parties) else OfClients()
         self.measure = compiled(
@@ -116,9 +111,41 @@ class Task:
             self.about["left out"] = clients.left_out
         self.optimum = None if optimum is None else self._known(optimum, algorithm.dual)
 
-    def rounds_for(self, state_bytes: int) -> Any:
-        """The program of rounds; where states are large, the one that writes over them."""
-        return self._rounds_in_place if state_bytes >= handing_over.LARGE else self.rounds
+    def _falls_into_parts(self, algorithm: Algorithm) -> bool:
+        """Whether threads can compute parts of a cohort, each with kernels of its own.
+
+        Kernels of large models can use all cores by themselves, so that it takes enough clients.
+        """
+        if self.small:
+            return number_of_parts(len(self.clients), self.plan.lanes) > 1
+        if not on_one_cpu() or len(self.clients) < _ENOUGH:
+            return False
+        return all_cores.parts(algorithm, self.federation, self.plan) >= _ENOUGH
+
+    def threads(self, state_bytes: int) -> int | None:
+        """How many threads compute the rounds of a run with such states; None: as many as pay."""
+        return self._devices if self._by_threads(state_bytes) and on_one_cpu() else 1
+
+    def rounds_for(self, state_bytes: int, *, by_crew: bool = False) -> Any:
+        """The program of rounds; one thread writes over states that are large, a crew does not."""
+        large = state_bytes >= handing_over.LARGE and not by_crew
+        given_away = ("hub", "clients") if large else ()
+        in_parts = self._by_threads(state_bytes)
+        return self._compiled(program.rounds, given_away=given_away, in_parts=in_parts)
+
+    def _by_threads(self, state_bytes: int) -> bool:
+        """Not by the number of cores: with the kernels, the last digits of a run may change."""
+        return self._in_parts and (self.small or _ENOUGH * state_bytes <= all_cores.MOST_BYTES)
+
+    def _compiled(self, function: Any, *, in_parts: bool, given_away: tuple[str, ...] = ()) -> Any:
+        return compiled(
+            function,
+            "plan",
+            given_away=given_away,
+            small_steps=self.small or in_parts,
+            by_threads=in_parts,
+            deterministic=self._deterministic,
+        )
 
     def measured(
         self, method: Algorithm, hub: Tree, clients: tuple[Tree, ...], plan: Plan
