@@ -161,8 +161,8 @@ def test_kernels_do_not_depend_on_the_number_of_cores(monkeypatch):
 
 
 @SEVERAL
-@pytest.mark.parametrize("fraction", [0.0, 1.5])
-def test_a_crew_has_no_more_members_than_there_is_memory_for(monkeypatch, fraction):
+@pytest.mark.parametrize("members", [0.5, 1.5])
+def test_a_crew_has_no_more_members_than_there_is_memory_for(monkeypatch, members):
     """Where there is none for two, one thread computes the same."""
     alone, taken = simulate(problem=NETWORK, devices=1), []
     monkeypatch.setattr(AllCores, "_take_on", lambda self, size, take=AllCores._take_on: (
@@ -171,12 +171,12 @@ def test_a_crew_has_no_more_members_than_there_is_memory_for(monkeypatch, fracti
     def fit(program, that_fit=all_cores._that_fit):
         needed = program.memory_analysis().temp_size_in_bytes
         assert needed > 1000
-        monkeypatch.setattr(places, "memory", lambda: 2 * fraction * needed + 1)
+        monkeypatch.setattr(places, "memory", lambda: 2 * (members + 1) * needed)
         return that_fit(program)
 
     monkeypatch.setattr(all_cores, "_that_fit", fit)
     assert_same_bits(alone, simulate(problem=NETWORK))
-    assert taken == [cores(), int(fraction)]
+    assert taken == [cores(), int(members)]
 
 
 @SEVERAL
@@ -193,6 +193,22 @@ def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch):
     monkeypatch.setattr(crew, "_PATIENCE", 0.2)
     assert_same_bits(alone, simulate(devices=2, lanes=2))
     assert next(calls) < 12  # of six rounds: the crew has given up
+
+
+def test_who_computes_for_long_is_waited_for(monkeypatch):
+    """Clients may differ in what they have to do, by more than anybody's patience."""
+    monkeypatch.setattr(crew, "_PATIENCE", 0.05)
+    pair = crew_of(2)
+
+    def work(rank):
+        end = time.monotonic() + 0.5 * rank
+        while time.monotonic() < end:
+            np.sort(np.arange(1000.0))
+        out = np.zeros(2)
+        pair._meet(0, None, [out], [np.full(2, 1.0 + rank)], np.int32(rank))
+        return out.tolist()
+
+    assert pair.do(work) == [[1.0, 2.0], [1.0, 2.0]]
 
 
 @SEVERAL

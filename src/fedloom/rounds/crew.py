@@ -26,9 +26,10 @@ from fedloom.types import Array, Tree
 
 T = TypeVar("T")
 
-_PATIENCE = 60.0  # seconds for which a member waits for the others
+_PATIENCE = 60.0  # seconds for which a member waits for the others while nobody computes, ...
+_IDLE = 0.05  # ... that is, while the process uses less than so many of its cores
 _SOON = 2e-3  # seconds within which they come as a rule ...
-_PAUSE = 2e-4  # ... and how long it sleeps at a time where they do not
+_PART, _PAUSE = 0.05, 0.05  # ... and later it sleeps for a part of what it waited, or so long
 _LOOK = 0.1  # seconds after which is looked again whether members are left, where not all began
 
 _working = threading.Lock()  # held by the crew that works now
@@ -93,15 +94,22 @@ class Crew:
         """Until all members have come to this turn.
 
         They come within microseconds of each other, in which nobody could be put to sleep and woken
-        again: who waits looks again and again, and lets others run in between.
+        again: who waits looks again and again, and lets others run in between. Where clients have
+        more to do than others, or larger models, it may take minutes: as long as there is somebody
+        who computes, the others come.
         """
-        began, pause = time.monotonic(), 0.0
+        began = asked = time.monotonic()
+        used = time.process_time()
         while min(turns) < turn:
-            if self._failed or (waited := time.monotonic() - began) > _PATIENCE:
+            if self._failed:
                 raise CannotMeetError
-            if waited > _SOON:
-                pause = _PAUSE
-            time.sleep(pause)
+            now = time.monotonic()
+            if now - asked > _PATIENCE:
+                if time.process_time() - used < _IDLE * (now - asked):
+                    raise CannotMeetError
+                asked, used = now, time.process_time()
+            waited = now - began
+            time.sleep(0.0 if waited < _SOON else min(_PART * waited, _PAUSE))
 
     def begin(self) -> bool:
         """Take the cores, until `end`; False where another crew has them."""

@@ -161,7 +161,10 @@ class AllCores:
 
 
 def _that_fit(program: Any) -> int:
-    """How many members a machine has memory for, each of which needs as much as the program."""
+    """How many members a machine has memory for: each needs what the program says.
+
+    Where they meet they share the replies of all clients, which takes about as much once more.
+    """
     needed = getattr(program.memory_analysis(), "temp_size_in_bytes", 0)
     there = places.memory()  # 0: unknown
-    return int(_OF_MEMORY * there // needed) if needed and there else cores()
+    return int(_OF_MEMORY * there // needed) - 1 if needed and there else cores()
