@@ -297,6 +297,8 @@ def test_runs_side_by_side_have_a_core_each(monkeypatch):
     jobs = [many_runs.PlannedRun(METHOD, PROBLEM, seed) for seed in (0, 1)]
     many_runs.simulate_many(jobs, CLIENTS, rounds=2)
     assert [options["devices"] for options in asked] == [1, 1]
+    many_runs.simulate_many(jobs[:1], CLIENTS, rounds=2)
+    assert "devices" not in asked[2]  # alone, it may have all
 
 
 def test_where_a_member_fails_all_end_with_its_error():

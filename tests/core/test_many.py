@@ -1,6 +1,7 @@
 """Many runs at once give what each gives alone."""
 
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import fedloom as fl
 from fedloom.data.clients import from_arrays
 from fedloom.data.validation import hold_out
 from fedloom.errors import DataError
+from fedloom.rounds.crew import cores
+from fedloom.simulator import many_runs
 from fedloom.simulator.many_runs import PlannedRun, simulate_many
 from fedloom.simulator.vmapped_runs import simulate_vmapped
 
@@ -65,12 +68,45 @@ def test_a_run_that_diverges_does_not_disturb_the_others(clients):
         assert np.isfinite(results[1].state.hub.model).all()
 
 
-def test_ctrl_c_ends_all_runs_and_not_just_one(clients):
+@pytest.mark.skipif(cores() < 2, reason="there is one core")
+def test_runs_with_programs_of_their_own_do_not_wait_for_each_other(clients):
+    """Each is compiled on a core of its own, and both are there when the first evaluation comes."""
+    meeting = threading.Barrier(2, timeout=120)
+    unlike = [fl.algorithms.FedAvg(lr=0.1, local_steps=steps) for steps in (1, 2)]
+    jobs = [PlannedRun(method, PROBLEM, 0) for method in unlike]
+
+    def meet(row):
+        if row["round"] == 0:
+            meeting.wait()
+
+    results = simulate_many(jobs, clients, on_evaluation=meet, **OPTIONS)
+    assert [result.status for result in results] == ["done", "done"]
+
+
+def test_an_error_of_one_run_ends_all(clients):
+    def fails(row):
+        if row["round"] == 3:
+            raise ValueError("of one's own making")
+
+    jobs = [PlannedRun(algorithm, PROBLEM, seed) for algorithm, seed in RUNS]
+    heard = []
+    with pytest.raises(ValueError, match="own making"):
+        simulate_many(
+            jobs, clients, on_evaluation=fails, finished=lambda i, _: heard.append(i), **OPTIONS
+        )
+    assert heard == []
+
+
+def test_ctrl_c_ends_all_runs_and_not_just_one(clients, monkeypatch):
+    stops, heard = [], []
+    monkeypatch.setattr(many_runs, "_Stoppable", lambda stop, made=many_runs._Stoppable: (
+        stops.append(stop) or made(stop)))  # fmt: skip
+
     def press(row):
         if row["round"] == 3:
             signal.raise_signal(signal.SIGINT)
+            assert stops[0].wait(60)  # the main thread hears it when it gets to it
 
-    heard = []
     with pytest.raises(KeyboardInterrupt):
         simulate_many(
             [PlannedRun(a, PROBLEM, seed) for a, seed in RUNS],

@@ -4,10 +4,9 @@ On a CPU one compiled program serves all runs that differ in real-valued paramet
 and each core takes the next run. On an accelerator such runs are one more axis of the program.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +16,7 @@ from fedloom.errors import DivergedError, HostsError
 from fedloom.measuring.result import Result
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.rounds.crew import cores
 from fedloom.simulator import hosts, lanes
 from fedloom.simulator.progress import Silent
 from fedloom.simulator.run import simulate
@@ -88,21 +88,25 @@ def _side_by_side(
 ) -> list[Result]:
     results: dict[int, Result] = {}
     stop = threading.Event()
-    options = {**options, "devices": 1}  # every core has a run of its own
+    if len(jobs) > 1:
+        options = {**options, "devices": 1}  # every core has a run of its own
 
     def run(i: int) -> None:
         if not stop.is_set():
             results[i] = _one(jobs[i], clients, options, _Stoppable(stop))
             finished(i, results[i])
 
-    groups = list(_alike(jobs))
-    for places in groups:
-        run(places[0])  # alone, so that the others find the program compiled
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        waiting = [pool.submit(run, i) for places in groups for i in places[1:]]
+    def first(places: list[int]) -> list[Future[None]]:
+        """The first run of those that are alike, after which the others find its program."""
+        run(places[0])
+        return [] if stop.is_set() else [pool.submit(run, i) for i in places[1:]]
+
+    with ThreadPoolExecutor(cores()) as pool:
+        waiting = [pool.submit(first, places) for places in _alike(jobs)]
         try:
-            for task in waiting:
-                task.result()
+            for one in waiting:
+                for other in one.result():
+                    other.result()
         except BaseException:
             stop.set()  # the others end at their next block, or do not begin
             raise
