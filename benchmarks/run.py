@@ -1,10 +1,11 @@
 """`make bench`: every contestant on every workload, interleaved, median of five.
 
 Each contestant runs in a process of its own and, where it needs packages that fedloom does not, in
-an environment of its own, which is made on the first use under `.venv-bench`. Results go to
-`benchmarks/results.json`; the table is printed in the form of docs/performance.md.
+an environment of its own, which is made on the first use under `.venv-bench`. A process is a line
+of `docs/verification/bench.jsonl`, and from these lines come the tables of docs/performance.md.
 
     python -m benchmarks.run [--workloads W1 W3] [--contestants NAME ...] [--repeats 5]
+    python -m benchmarks.run --tables        # of the lines that there are
 """
 
 import argparse
@@ -12,22 +13,26 @@ import datetime
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.workloads import WORKLOADS
 from fedloom.files import write_text
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-bench"
-RESULTS = Path(__file__).with_name("results.json")
+RESULTS = ROOT / "docs" / "verification" / "bench.jsonl"
 
 # name: (module, packages of its own environment, extra arguments)
 CONTESTANTS = {
     "limit": ("limit", (), ()),
     "fedloom": ("fedloom_simulate", (), ()),
+    "fedloom, two cores": ("fedloom_simulate", (), ("--cores", "2")),
     "fedloom, one core": ("fedloom_simulate", (), ("--cores", "1")),
     "C, one core": ("c_program", (), ()),
     "JAX by hand": ("jax_by_hand", (), ()),
@@ -44,7 +49,17 @@ FEWER_ROUNDS = {
     "W2": {"PyTorch loop": 2, "PyTorch loop, channels last": 2, "FedJAX": 2, "pfl": 2, "Flower": 2},
     "W3": {"PyTorch loop": 20, "FedJAX": 30, "pfl": 20, "Flower": 3},
 }
+# Those that are of some workloads only.
+ONLY = {"C, one core": ("W1", "W3"), "PyTorch loop, channels last": ("W2",)}
 LIMIT = 900  # seconds that one process may take
+
+
+def here() -> dict[str, str]:
+    """When, and on what."""
+    about = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.*)", about.read_text()) if about.exists() else []
+    kind = names[0] if names else platform.machine()
+    return {"date": f"{datetime.date.today()}", "machine": f"{kind}, {os.cpu_count()} cores"}
 
 
 def interpreter(module: str, packages: tuple[str, ...]) -> str:
@@ -79,6 +94,11 @@ def measure(name: str, workload: str) -> dict[str, float] | str:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def read() -> list[dict[str, Any]]:
+    """The lines of the last measurement."""
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()]
+
+
 def summary(runs: list[dict[str, float]]) -> dict[str, float]:
     """Medians over the runs, and the spread of the rates."""
     rates = [run["rounds"] / run["wall"] for run in runs]
@@ -92,19 +112,29 @@ def summary(runs: list[dict[str, float]]) -> dict[str, float]:
     }
 
 
-def table(workload: str, results: dict[str, dict[str, float] | str]) -> str:
+def _in_short(number: float) -> str:
+    """Three digits that count."""
+    return f"{float(f'{number:.3g}'):g}"
+
+
+def table(workload: str, lines_of_runs: Iterable[dict[str, Any]]) -> str:
     """The results of a workload in Markdown, fastest first."""
+    runs: dict[str, list[Any]] = {}
+    for line in lines_of_runs:
+        if line["workload"] == workload:
+            runs.setdefault(line["contestant"], []).append(line["why"] or line)
+    results = {
+        name: next((run for run in entries if isinstance(run, str)), None) or summary(entries)
+        for name, entries in runs.items()
+    }
     lines = [
-        f"### {workload}\n",
         "| contestant | rounds/s | from - to | CPU ms a round | start-up s | peak MB |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     known = {name: entry for name, entry in results.items() if isinstance(entry, dict)}
     for name, r in sorted(known.items(), key=lambda item: -item[1]["rounds_per_second"]):
-        lines.append(
-            f"| {name} | {r['rounds_per_second']:.3g} | {r['slowest']:.3g} - {r['fastest']:.3g} | "
-            f"{r['cpu_ms_per_round']:.3g} | {r['startup_s']:.2g} | {r['peak_mb']:.0f} |"
-        )
+        rate, slowest, fastest, cpu, startup, peak = map(_in_short, r.values())
+        lines.append(f"| {name} | {rate} | {slowest} - {fastest} | {cpu} | {startup} | {peak} |")
     lines += [f"\n{name}: {why}" for name, why in results.items() if isinstance(why, str)]
     return "\n".join(lines)
 
@@ -115,22 +145,21 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--tables", action="store_true", help="of the lines that there are")
     chosen = parser.parse_args()
-    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
-    kept: dict = {"date": f"{datetime.date.today()}", "machine": machine}
+    lines = [] if not chosen.tables else read()
     for workload in chosen.workloads:
-        runs: dict[str, list] = {name: [] for name in chosen.contestants}
-        for repeat in range(chosen.repeats):
+        for repeat in range(0 if chosen.tables else chosen.repeats):
             for name in chosen.contestants:
+                if workload not in ONLY.get(name, (workload,)):
+                    continue
                 print(f"{workload}, {repeat + 1} of {chosen.repeats}: {name}", file=sys.stderr)
-                runs[name].append(measure(name, workload))
-        results = {
-            name: next((r for r in entries if isinstance(r, str)), None) or summary(entries)
-            for name, entries in runs.items()
-        }
-        kept[workload] = results
-        print(table(workload, results), end="\n\n")
-        write_text(RESULTS, json.dumps(kept, indent=2) + "\n")
+                found = measure(name, workload)
+                why = found if isinstance(found, str) else None
+                facts = {"workload": workload, "contestant": name, "why": why, **here()}
+                lines.append(facts | ({} if isinstance(found, str) else found))
+                write_text(RESULTS, "".join(json.dumps(line) + "\n" for line in lines), shared=True)
+        print(f"### {workload}\n\n{table(workload, lines)}\n")
 
 
 if __name__ == "__main__":
