@@ -5,6 +5,7 @@ an environment of its own, which is made on the first use under `.venv-bench`. A
 of `docs/verification/bench.jsonl`, and from these lines come the tables of docs/performance.md.
 
     python -m benchmarks.run [--workloads W1 W3] [--contestants NAME ...] [--repeats 5]
+    python -m benchmarks.run --before DIR    # beside a checkout of an earlier commit
     python -m benchmarks.run --tables        # of the lines that there are
 """
 
@@ -28,12 +29,14 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = ROOT / ".venv-bench"
 RESULTS = ROOT / "docs" / "verification" / "bench.jsonl"
 
+BEFORE = "fedloom before"
 # name: (module, packages of its own environment, extra arguments)
 CONTESTANTS = {
     "limit": ("limit", (), ()),
     "fedloom": ("fedloom_simulate", (), ()),
     "fedloom, two cores": ("fedloom_simulate", (), ("--cores", "2")),
     "fedloom, one core": ("fedloom_simulate", (), ("--cores", "1")),
+    BEFORE: ("fedloom_simulate", (), ()),
     "C, one core": ("c_program", (), ()),
     "JAX by hand": ("jax_by_hand", (), ()),
     "NumPy, batched": ("numpy_batched", (), ()),
@@ -75,16 +78,16 @@ def interpreter(module: str, packages: tuple[str, ...]) -> str:
     return str(python)
 
 
-def measure(name: str, workload: str) -> dict[str, float] | str:
-    """One process; a text says why there is no figure."""
+def measure(name: str, workload: str, root: Path) -> dict[str, float] | str:
+    """One process, of the sources in a folder; a text says why there is no figure."""
     module, packages, extra = CONTESTANTS[name]
     command = [interpreter(module, packages), "-m", f"benchmarks.contestants.{module}", workload]
     if name in FEWER_ROUNDS[workload]:
         command += ["--rounds", str(FEWER_ROUNDS[workload][name])]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
     try:
         done = subprocess.run(
-            [*command, *extra], cwd=ROOT, env=environment, capture_output=True, text=True,
+            [*command, *extra], cwd=root, env=environment, capture_output=True, text=True,
             timeout=LIMIT, check=True,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -145,19 +148,22 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier commit")
     parser.add_argument("--tables", action="store_true", help="of the lines that there are")
     chosen = parser.parse_args()
-    lines = [] if not chosen.tables else read()
+    lines = read() if chosen.tables else []
     for workload in chosen.workloads:
+        names = [
+            name
+            for name in chosen.contestants
+            if workload in ONLY.get(name, WORKLOADS) and (name != BEFORE or chosen.before)
+        ]
         for repeat in range(0 if chosen.tables else chosen.repeats):
-            for name in chosen.contestants:
-                if workload not in ONLY.get(name, (workload,)):
-                    continue
+            for name in names:
                 print(f"{workload}, {repeat + 1} of {chosen.repeats}: {name}", file=sys.stderr)
-                found = measure(name, workload)
-                why = found if isinstance(found, str) else None
-                facts = {"workload": workload, "contestant": name, "why": why, **here()}
-                lines.append(facts | ({} if isinstance(found, str) else found))
+                found = measure(name, workload, chosen.before if name == BEFORE else ROOT)
+                facts = {"workload": workload, "contestant": name, "why": None, **here()}
+                lines.append(facts | ({"why": found} if isinstance(found, str) else found))
                 write_text(RESULTS, "".join(json.dumps(line) + "\n" for line in lines), shared=True)
         print(f"### {workload}\n\n{table(workload, lines)}\n")
 

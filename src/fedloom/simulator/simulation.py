@@ -80,8 +80,8 @@ class Simulation:
             self._way_back = WayBack(self._sent(), self.seconds)
             self.state = copied(self.state)
         self._cores: AllCores | None = None  # None: one core computes, and no more were tried
-        self._threads = task.threads(self._state_bytes)
-        if (self._threads is None and not task.small) or (self._threads or 1) > 1:
+        self._threads = task.threads(self._state_bytes)  # None: as many as pay
+        if self._threads != 1 and (self._threads or not task.small):
             self._cores = AllCores(task, algorithm, self.plan, self._state_bytes)
 
     def _plan(self, earlier: Result | None) -> Plan:
