@@ -64,7 +64,7 @@ TESTS = {  # the longest prefix of a path counts
     "operators/blocks": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
     "operators/compressors": ["core/test_compressors.py", "papers/test_vertical.py"],
     "operators/proximal": ["core/test_proximal.py"],
-    "operators/quantisers": ["core/test_quantisers.py"],
+    "operators/quantisers": ["core/test_quantisers.py", "papers/test_straight_through.py"],
     "operators/simplex": ["core/test_simplex.py"],
     "problems": ["core/test_problems.py", "core/test_proximal.py", "papers/test_averaging.py"],
     "problems/adversarial": ["papers/test_minimax.py"],

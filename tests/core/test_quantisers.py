@@ -98,6 +98,10 @@ def test_a_model_is_quantised_layer_by_layer(double):
     x = jnp.array([5.0, 0.2, 0.9, 6.0, -1.8, -0.7, 7.0])
     c = jnp.array([[0.0, 1.0], [-2.0, -1.0]])
     np.testing.assert_array_equal(q.hard(x, c), [5, 0, 1, 6, -2, -1, 7])
+    np.testing.assert_array_equal(q.apply(x, c), q.hard(x, c))
+    smooth = 1 / (1 + np.exp(-3 * np.array([0.2 - 0.5, 0.9 - 0.5, -1.8 + 1.5, -0.7 + 1.5])))
+    expected = [5, smooth[0], smooth[1], 6, -2 + smooth[2], -2 + smooth[3], 7]
+    np.testing.assert_allclose(q._replace(sharpness=3.0).apply(x, c), expected, rtol=1e-14)
     np.testing.assert_allclose(q.distance(x, c), 0.5 * (0.2 + 0.1 + 0.2 + 0.3), rtol=1e-14)
     np.testing.assert_allclose(
         q.prox_weights(x, c, 0.1), [5, 0.15, 0.95, 6, -1.85, -0.75, 7], rtol=1e-14
@@ -148,8 +152,22 @@ def test_one_bit_is_nearest_and_not_by_sign():
 def test_first_centres(double):
     x = jnp.array([-0.4, -0.2, 0.1, 0.5, 0.9])
     np.testing.assert_allclose(quantisers.first_centres(x, 2), [-0.3, 0.5])
+    np.testing.assert_allclose(quantisers.first_centres(x, 3), [-0.4, 0.25, 0.9])
     np.testing.assert_allclose(quantisers.first_centres(x, 4), np.linspace(-0.4, 0.9, 4))
     np.testing.assert_allclose(quantisers.first_centres(jnp.array([0.5, 0.7]), 2), [0, 0.6])
+    np.testing.assert_allclose(quantisers.first_centres(jnp.array([-0.5, 0, 0.7]), 2), [-0.5, 0.35])
+
+
+@pytest.mark.parametrize(("levels", "multiples"), [(4, [-2, -1, 0, 1]), (8, range(-4, 4))])
+def test_the_first_step_of_lsq_is_twice_the_mean_size_over_the_root_of_the_highest_level(
+    levels, multiples, double
+):
+    """Of each layer by itself; weights of a layer of zeros count as 0.01 in size."""
+    q = quantisers.Quantiser(((0, 4), (4, 6), (6, 9)), levels, None, "lsq")
+    firsts = q.first_centres(jnp.array([0.1, -0.2, 0.4, -0.5, 3.0, -1.0, 0.0, 0.0, 0.0]))
+    steps = 2 * np.array([0.3, 2.0, 0.01]) / np.sqrt(max(multiples))
+    np.testing.assert_allclose(firsts, np.outer(steps, multiples), rtol=1e-14)
+    np.testing.assert_allclose(q.steps(firsts), steps, rtol=1e-14)
 
 
 def test_first_last_and_biases_stay_at_full_precision():

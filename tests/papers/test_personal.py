@@ -1,6 +1,7 @@
 """The personal family against its transcriptions, and what the papers say of it."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,9 @@ from fedloom.algorithms import (
     QuPeD,
     QuPeL,
 )
+from fedloom.algorithms.personal.quantisation import QuantisedModel, freeze
 from fedloom.errors import ParameterError
+from fedloom.operators.quantisers import Quantiser
 from fedloom.population import assemble
 from fedloom.rounds import program
 from fedloom.rounds.parts import Plan
@@ -98,9 +101,9 @@ def test_quped_follows_its_listing(name, double):
     method, quantise = dataclasses.replace(method, strict_listing=strict), method.quantise
     hub, clients = first_state(method, MIXED)
     level = Levels(
-        3, 12, pull=0.05, centre_lr=0.05, sign=quantise.sign, per_cell=quantise.per_cell,
-        sharpness=quantise.sharpness, growth=1.1, weight_bound=quantise.weight_bound,
-        centre_bound=quantise.centre_bound,
+        3, 12, pull=0.05, centre_lr=0.05, sign=-1.0 if strict else 1.0,
+        per_cell=quantise.per_cell, sharpness=quantise.sharpness, growth=1.1,
+        weight_bound=quantise.weight_bound, centre_bound=quantise.centre_bound,
     )  # fmt: skip
     levels = [level, None, level, None]
     for client, own in zip(clients, levels, strict=True):
@@ -241,6 +244,17 @@ def test_after_freezing_weights_keep_their_cells_and_the_rest_is_trained():
         np.testing.assert_array_equal(*cells)
         assert (at[5].centres[i] != at[12].centres[i]).all()
         assert (at[5].model[i][free] != at[12].model[i][free]).any()
+
+
+def test_weights_go_to_their_centres_when_it_is_time_and_not_before(double):
+    f = SimpleNamespace(quantiser=lambda bits, sharpness: Quantiser(((1, 3),), 2), batches=2)
+    x, centres = jnp.array([5.0, 0.2, 0.9, 6.0]), jnp.array([[0.0, 1.0]])
+    settled = [5, 0, 1, 6]
+    for after, steps, expected in ((4, 7, x), (4, 8, settled), (0, 0, settled), (None, 99, x)):
+        point = QuantisedModel(x, centres, jnp.asarray(steps))
+        frozen = freeze(Quantisation(freeze_after=after), f, point)
+        np.testing.assert_array_equal(frozen.model, expected)
+        np.testing.assert_array_equal(frozen.centres, centres)
 
 
 def test_clients_deploy_the_quantised_model():

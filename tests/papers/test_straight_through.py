@@ -19,9 +19,9 @@ from tiers import in_turn
 PART = slice(2, 8)  # of the network of ALIKE: the hidden layer's weights
 
 
-def trained(training, step, first):
+def trained(training, step, first, bits=2):
     """Both ways of four rounds; `step(x, c, slope)` and `first(x)` are the transcription's."""
-    quantise = Quantisation(bits=2, training=training, centre_lr=0.3, pull=0.5)
+    quantise = Quantisation(bits=bits, training=training, centre_lr=0.3, pull=0.5)
     method = QuantisedTraining(quantise=quantise, lr=0.2, local_steps=3)
     _, clients = first_state(method, ALIKE)
     result = simulate(method, ALIKE, metrics=("loss",))
@@ -45,17 +45,20 @@ def test_the_straight_through_estimator_follows_its_listing(double):
         close(point.centres[0], c)
 
 
-def test_lsq_follows_its_listing_and_deploys_multiples_of_its_step(double):
+@pytest.mark.parametrize("bits", [2, 3])
+def test_lsq_follows_its_listing_and_deploys_multiples_of_its_step(bits, double):
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
     def step(x, s, slope):
-        return personal_baselines.lsq_step(x, s, PART, slope, bits=2, lr=0.2, centre_lr=0.3)
+        return personal_baselines.lsq_step(x, s, PART, slope, bits=bits, lr=0.2, centre_lr=0.3)
 
     moved = []
-    first = lambda x: 2 * np.abs(x[PART]).mean()  # noqa: E731
-    for method, result, i, point, x, s in trained("lsq", step, first):
+    first = lambda x: 2 * np.abs(x[PART]).mean() / np.sqrt(high)  # noqa: E731
+    for method, result, i, point, x, s in trained("lsq", step, first, bits):
         close(point.model, x)
-        close(point.centres[0], s * np.arange(-2, 2))
+        close(point.centres[0], s * np.arange(low, high + 1))
         deployed = x.copy()
-        deployed[PART] = s * np.rint(np.clip(x[PART] / s, -2, 1))
+        deployed[PART] = s * np.rint(np.clip(x[PART] / s, low, high))
         right = NET.log_probs(i, deployed, slice(None))[np.arange(len(NET.y[i])), NET.y[i]]
         close(result.client_metrics["loss"][i], -right.mean())
         moved.append(np.abs(point.model - first_state(method, ALIKE)[1][i].point.model).max())
@@ -92,18 +95,20 @@ def test_what_they_cannot_do_is_refused():
         Quantisation(training="lsq", sharpness=2.0)
 
 
-def test_frozen_weights_of_lsq_follow_their_step_by_its_true_slope(double):
+@pytest.mark.parametrize("bits", [2, 3])
+def test_frozen_weights_of_lsq_follow_their_step_by_its_true_slope(bits, double):
     """Frozen weights are k s, so that the loss depends on s by the sum of k times its slopes."""
-    quantise = Quantisation(bits=2, training="lsq", freeze_after=0, tuning_centre_lr=0.1)
+    quantise = Quantisation(bits=bits, training="lsq", freeze_after=0, tuning_centre_lr=0.1)
     f = SimpleNamespace(
-        quantiser=lambda bits, sharpness: Quantiser(((0, 5),), 4, sharpness), batches=1
+        quantiser=lambda bits, sharpness: Quantiser(((0, 5),), 2**bits, sharpness), batches=1
     )
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     k, s, aim = jnp.array([-2.0, -1, 0, 1, 1]), 0.37, jnp.array([0.5, -1, 2, 0.3, -0.8])
-    point = QuantisedModel(k * s, s * jnp.arange(-2.0, 2)[None], jnp.zeros((), int))
+    point = QuantisedModel(k * s, s * jnp.arange(low, high + 1.0)[None], jnp.zeros((), int))
     moved = move(quantise, f, point, lambda v: v - aim, jnp.zeros(5), jnp.asarray(0.0))
     slope = float(k @ (k * s - aim))
-    expected = s - 0.1 * slope / np.sqrt(5 * 1)
-    close(moved.centres[0], expected * np.arange(-2, 2))
+    expected = s - 0.1 * slope / np.sqrt(5 * high)
+    close(moved.centres[0], expected * np.arange(low, high + 1))
     close(moved.model, expected * k)
 
 

@@ -190,6 +190,17 @@ def test_theory_finds_its_step_without_pooling_and_on_both_engines(double):
     assert tricked.final["bytes_up"] == network.bytes_up
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-3])
+def test_theory_knows_small_columns_and_zeros(size, double):
+    parties = fl.data.from_parties([size * a for a in DATA.blocks], DATA.b)
+    step, _ = simulate(EGVFL(), parties=parties, rounds=1).state.hub.scale
+    close(step, 1 / 2)  # of Theorem 2.2: of its bounds the 1 is left
+    if size > 0:
+        _, beta = simulate(EGVFL(beta_trick=True), parties=parties, rounds=1).state.hub.scale
+        largest = size**2 * np.linalg.eigvalsh(DATA.whole.T @ DATA.whole)[-1]
+        close(beta, largest ** (-1 / 6), 1e-9)
+
+
 def test_nothing_is_asked_before_the_first_round_where_the_step_is_given(double):
     given, found = simulate(EGVFL(step=STEP), rounds=1), simulate(EGVFL(), rounds=1)
     assert given.rows[0]["bytes_up"] == 0 < found.rows[0]["bytes_up"]

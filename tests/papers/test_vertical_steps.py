@@ -98,3 +98,17 @@ def test_the_steps_of_theory_are_those_of_the_theorems(known, double):
         others = [rho, rho * joint]
         augmented = quarter(joint, rho * joint, others=others)
         close(EGVFLAugmented(rho=rho)._theory(c), augmented)
+
+
+def test_the_constants_of_the_scaled_problem_are_those_of_its_matrices(double):
+    """Eigenvalues of beta A and of its blocks, and the slope of l(z / beta) along z."""
+
+    def constants(data):
+        own = [np.linalg.eigvalsh(a.T @ a)[-1] for a in data.blocks]
+        joint = np.linalg.eigvalsh(data.whole.T @ data.whole)[-1]
+        loss = (data.slope(np.ones(data.s)) - data.slope(np.zeros(data.s))).max()
+        return scaling.Constants(joint, max(own), sum(own), loss, data.l2, data.n)
+
+    data = vertical.Columns()
+    for beta in (0.6, 1.7):
+        close(scaling.scaled(constants(data), beta), constants(data.scaled(beta)))
