@@ -53,7 +53,11 @@ FEWER_ROUNDS = {
     "W3": {"PyTorch loop": 20, "FedJAX": 30, "pfl": 20, "Flower": 3},
 }
 # Those that are of some workloads only.
-ONLY = {"C, one core": ("W1", "W3"), "PyTorch loop, channels last": ("W2",)}
+ONLY = {
+    "C, one core": ("W1", "W3"),
+    "NumPy, batched": ("W1", "W3"),
+    "PyTorch loop, channels last": ("W2",),
+}
 LIMIT = 900  # seconds that one process may take
 
 

@@ -1,5 +1,6 @@
 """A crew of threads computes the bits of one thread, and a run takes it on where it pays."""
 
+import dataclasses
 import itertools
 import os
 import signal
@@ -147,8 +148,8 @@ def test_a_few_clients_of_a_large_model_are_left_to_the_kernels_own_threads(coho
     assert task_of(cohort).threads(100) == threads
 
 
-def test_kernels_do_not_depend_on_the_number_of_cores(monkeypatch):
-    """With 64 cores there is less room for states than with two, but the kernels are the same."""
+def test_programs_are_not_chosen_by_the_number_of_cores(monkeypatch):
+    """With 64 cores there is less room for states than with two, but the program is the same."""
     task = task_of(None)
     for state_bytes in (2**27, 2**27 + 1):
         programs = set()
@@ -158,6 +159,38 @@ def test_kernels_do_not_depend_on_the_number_of_cores(monkeypatch):
         assert len(programs) == 1
         assert task.threads(state_bytes) == (None if state_bytes == 2**27 else 1)
     assert task.rounds_for(2**27) is not task.rounds_for(2**27 + 1)
+
+
+def test_only_what_a_crew_computes_counts():
+    """Of FedDR's exchanges the opening asks all clients; groups are divided each by itself."""
+    alone = dataclasses.replace(CATALOGUE["feddr"].example(), cohort=1)
+    options = {"batch_size": 8, "metrics": (), "precision": "float32", "optimum": None}
+    options |= {"devices": None, "deterministic": True}
+    assert Task(alone, NETWORK, CLIENTS, **options).threads(100) == 1
+    own = tuple(fl.models.MLP((280 + n,)) for n in range(3))  # two or three clients of each
+    unlike = fl.problems.Personal(fl.models.MLP((280,)), own)
+    assert Task(CATALOGUE["quped"].example(), unlike, CLIENTS, **options).threads(100) == 1
+
+
+@SEVERAL
+def test_a_run_that_ends_before_its_first_round_keeps_no_cores(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fedloom.simulator.run.progress_for", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            simulate(problem=NETWORK, progress=True)
+    assert not crew._working.locked()
+
+
+@SEVERAL
+def test_who_turns_compiling_off_has_one_thread(monkeypatch):
+    monkeypatch.setattr(Crew, "do", None)
+    with jax.disable_jit():
+        made = trial(monkeypatch)
+        made._take_on(2)
+    assert made.crew is None
 
 
 @SEVERAL

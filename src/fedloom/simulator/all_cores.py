@@ -34,10 +34,11 @@ _OF_MEMORY = 0.5  # how much of the machine's all members may take while they co
 
 
 def parts(algorithm: Algorithm, federation: Federation, plan: Plan) -> int:
-    """Into how many parts the largest cohort of a run falls."""
-    said = expected_exchanges(algorithm, federation)
-    asked = [exchange.clients for stage in said.values() for exchange in stage]
-    return number_of_parts(max([*asked, 1]), plan.lanes)
+    """Into how many parts the largest cohort of a round falls, of clients with equal shapes."""
+    said = expected_exchanges(algorithm, federation)["round"]
+    asked = max([exchange.clients for exchange in said], default=1)
+    groups = [min(asked, group.size) for group in federation.groups]
+    return max(number_of_parts(size, plan.lanes) for size in groups)
 
 
 class AllCores:
@@ -50,7 +51,7 @@ class AllCores:
         plan: Plan,
         state_bytes: int,
     ) -> None:
-        """The task's number of threads is kept if it has one; None stands for as many as pay.
+        """The task's number of threads, or as many as pay where it leaves that open.
 
         Each of them has a state of its own, so that there are no more than these leave room for.
         """
@@ -62,9 +63,13 @@ class AllCores:
         self._untried = size is None and self._most > 1
         self._alone: float | None = None  # rounds a second of one thread, while a crew is on trial
         self._rounds, self._seconds = 0, 0.0  # since the last change
-        if size is not None and size > 1:
-            self._take_on(size)
-        elif self._untried and not task.small:
+        self._size = size
+
+    def begin(self) -> None:
+        """Take the cores from the first round on, where no trial is needed; `end` lets them go."""
+        if self._size is not None:
+            self._take_on(min(self._size, self._as_pay()))
+        elif self._untried and not self.task.small:
             self._untried = False
             self._take_on(self._as_pay())
 
@@ -145,7 +150,9 @@ class AllCores:
         return min(self._most, parts(self.algorithm, self.federation, self.plan))
 
     def _take_on(self, size: int) -> None:
-        if size <= 1 or not (crew := crew_of(size)).begin():
+        if size <= 1 or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+            return
+        if not (crew := crew_of(size)).begin():
             return
         self.crew = crew
         self._copies = [

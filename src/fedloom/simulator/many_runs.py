@@ -6,8 +6,8 @@ and each core takes the next run. On an accelerator such runs are one more axis 
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
@@ -21,6 +21,9 @@ from fedloom.simulator import hosts, lanes
 from fedloom.simulator.progress import Silent
 from fedloom.simulator.run import simulate
 from fedloom.simulator.vmapped_runs import simulate_vmapped
+
+T = TypeVar("T")
+_LOOK = 0.1  # seconds after which the main thread looks whether it was interrupted
 
 
 class PlannedRun(NamedTuple):
@@ -41,7 +44,8 @@ def simulate_many(
 ) -> list[Result]:
     """Run all jobs; `finished` hears of each as it ends, with its place in the list.
 
-    A run that diverges is returned with what it reached.
+    A run that diverges is returned with what it reached. On a CPU several runs have threads of
+    their own, in which contexts such as `jax.debug_nans(True)` are not those of the caller.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed; `finished` has heard of the runs that were done.
@@ -87,30 +91,50 @@ def _side_by_side(
     jobs: Sequence[PlannedRun], clients: Holders, finished: Callable, options: dict[str, Any]
 ) -> list[Result]:
     results: dict[int, Result] = {}
-    stop = threading.Event()
-    if len(jobs) > 1:
-        options = {**options, "devices": 1}  # every core has a run of its own
+    stop, errors = threading.Event(), list[BaseException]()
 
     def run(i: int) -> None:
-        if not stop.is_set():
+        if stop.is_set():
+            return
+        try:
             results[i] = _one(jobs[i], clients, options, _Stoppable(stop))
             finished(i, results[i])
+        except BaseException as error:
+            errors.append(error)
+            stop.set()  # the others end at their next block, or do not begin
+            raise
 
     def first(places: list[int]) -> list[Future[None]]:
         """The first run of those that are alike, after which the others find its program."""
         run(places[0])
         return [] if stop.is_set() else [pool.submit(run, i) for i in places[1:]]
 
-    with ThreadPoolExecutor(cores()) as pool:
-        waiting = [pool.submit(first, places) for places in _alike(jobs)]
-        try:
-            for one in waiting:
-                for other in one.result():
-                    other.result()
-        except BaseException:
-            stop.set()  # the others end at their next block, or do not begin
-            raise
+    if len(jobs) == 1:
+        run(0)  # with all cores, and with JAX as it is set in this thread
+        return [results[0]]
+    options = {**options, "devices": 1}  # every core has a run of its own
+    try:
+        with ThreadPoolExecutor(cores()) as pool:
+            try:
+                waiting = [pool.submit(first, places) for places in _alike(jobs)]
+                for one in waiting:
+                    for other in _awaited(one):
+                        _awaited(other)
+            except BaseException:
+                stop.set()
+                raise
+    except BaseException:
+        if errors:  # what came first; the others were only told to end
+            raise errors[0] from None
+        raise
     return [results[i] for i in range(len(jobs))]
+
+
+def _awaited(future: Future[T]) -> T:
+    """What it comes to. A Ctrl-C that the system gives to another thread would wake nobody here."""
+    while not future.done():
+        wait([future], timeout=_LOOK)
+    return future.result()
 
 
 def _one(job: PlannedRun, clients: Holders, options: dict[str, Any], progress: Silent) -> Result:

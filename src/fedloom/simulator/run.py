@@ -72,7 +72,8 @@ def simulate(
         checkpoint_seconds: The time between two such calls, if rounds are not longer.
         devices: Over how many local devices the cohort is divided, or of a CPU over how many cores;
             None: all devices there are, in a job of `jax.distributed` those of all its processes,
-            and all cores where a trial shows that this is faster.
+            and all cores where this is faster: for four clients of a large model or more, and for
+            others where a trial shows it.
         lanes: How many clients of a cohort are computed side by side; None: on a CPU as many as
             are worth a kernel, of a large model one, and on an accelerator as many as fit into its
             memory. Other lanes may round differently; other cores do not.

@@ -81,8 +81,6 @@ class Simulation:
             self.state = copied(self.state)
         self._cores: AllCores | None = None  # None: one core computes, and no more were tried
         self._threads = task.threads(self._state_bytes)  # None: as many as pay
-        if self._threads != 1 and (self._threads or not task.small):
-            self._cores = AllCores(task, algorithm, self.plan, self._state_bytes)
 
     def _plan(self, earlier: Result | None) -> Plan:
         """How clients are mapped: as in the run that goes on, or as many at once as fit."""
@@ -129,6 +127,9 @@ class Simulation:
         """Go on to the last round, evaluating on the way; in several processes, `together`."""
         rounds, eval_every = self.total, self.eval_every
         try:
+            if self._threads != 1 and (self._threads or not self.task.small):
+                self._cores = AllCores(self.task, self.algorithm, self.plan, self._state_bytes)
+                self._cores.begin()
             compiling = self._compile()
             rate = 0.0
             while self.state.round < rounds:

@@ -114,7 +114,7 @@ class Task:
     def _falls_into_parts(self, algorithm: Algorithm) -> bool:
         """Whether threads can compute parts of a cohort, each with kernels of its own.
 
-        Kernels of large models can use all cores by themselves, so that it takes enough clients.
+        XLA divides kernels of large models over all cores, so that it takes enough clients.
         """
         if self.small:
             return number_of_parts(len(self.clients), self.plan.lanes) > 1
@@ -123,7 +123,10 @@ class Task:
         return all_cores.parts(algorithm, self.federation, self.plan) >= _ENOUGH
 
     def threads(self, state_bytes: int) -> int | None:
-        """How many threads compute the rounds of a run with such states; None: as many as pay."""
+        """How many threads divide the cohorts of a run with such states; None: as many as pay.
+
+        One, which XLA's own may help in its kernels, where cohorts are not divided.
+        """
         return self._devices if self._by_threads(state_bytes) and on_one_cpu() else 1
 
     def rounds_for(self, state_bytes: int, *, by_crew: bool = False) -> Any:
