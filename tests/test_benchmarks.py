@@ -7,13 +7,23 @@ import pytest
 from benchmarks import run
 from benchmarks.workloads import WORKLOADS
 
-PAGE = (Path(__file__).parents[1] / "docs" / "performance.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "performance.md").read_text()
+README = (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_the_tables_are_those_of_the_lines(workload):
     table = run.table(workload, run.read())
     assert len(table.splitlines()) > 8 and table in PAGE
+
+
+def test_the_readme_has_the_same_figures():
+    for workload in WORKLOADS:
+        rows = [row.split(" | ") for row in run.table(workload, run.read()).splitlines()]
+        rates = {row[0].removeprefix("| "): row[1] for row in rows}
+        told = " | ".join(rates[name] for name in ("fedloom", "FedJAX", "pfl", "Flower"))
+        assert f" clients | {told} |" in README
 
 
 def test_a_contestant_without_a_figure_is_named_with_the_reason():
