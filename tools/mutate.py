@@ -70,17 +70,28 @@ TESTS = {  # the longest prefix of a path counts
     "problems/adversarial": ["papers/test_minimax.py"],
     "problems/auc": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
     "problems/bilinear": ["papers/test_minimax.py"],
+    "problems/cox": ["core/test_losses.py"],
     "problems/losses": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
     "problems/personal": ["papers/test_personal.py"],
     "problems/saddle": ["papers/test_minimax.py", "papers/test_minimax_listings.py"],
     "problems/vertical": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
     "draws": ["core/test_draws.py"],
     "rounds": _ENGINE,
+    "rounds/given": [*_ENGINE, "core/test_mistakes.py"],
+    "rounds/mapping": [*_ENGINE, "core/test_cohorts.py"],
+    "rounds/parts": [*_ENGINE, "core/test_memory.py"],
     "exchange": _ENGINE,
+    "exchange/expected": [*_ENGINE, "core/test_expected.py"],
     "exchange/secure": ["federation/test_secure.py", "federation/test_active_server.py"],
     "measuring": _ENGINE,
+    "measuring/joint_evaluation": ["core/test_vertical_parts.py", "papers/test_vertical.py"],
+    "measuring/prediction": ["core/test_vertical_parts.py"],
     "measuring/reference": ["core/test_reference.py"],
     "simulator": [*_ENGINE, "preparation/test_party_files.py"],
+    "simulator/all_cores": [*_ENGINE, "core/test_all_cores.py"],
+    # Two processes that a test starts do not meet the mutant.
+    "simulator/hosts": [*_ENGINE, "core/test_hosts.py"],
+    "simulator/lanes": [*_ENGINE, "core/test_memory.py"],
 }
 # Catalogues hold data.
 _NOT_MUTATED = ("__init__.py", "catalogue.py", "entry.py")

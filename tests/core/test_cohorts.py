@@ -1,14 +1,17 @@
 """Sampling rules: who takes part, how often, and what an average over them means."""
 
 import itertools
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedloom import cohorts, draws
 from fedloom.errors import ParameterError, ProtocolError
 from fedloom.protocol import Cohort, Replies
+from fedloom.rounds import mapping
 
 KEYS = jax.random.split(draws.key(4), 20_000)
 
@@ -97,3 +100,13 @@ def test_nothing_arrived_gives_zeros():
 def test_a_client_that_is_drawn_twice_gets_one_message():
     cohort = Cohort(np.array([4, 1, 4, 4]), np.array([True, True, True, False]), repeats=True)
     assert int(cohort.messages()) == 2
+
+
+def test_those_of_a_group_are_found_in_a_cohort_that_is_drawn():
+    """The group is of clients 1, 3 and 4, in these places 0, 1 and 2."""
+    group = SimpleNamespace(members=(1, 3, 4), size=3)
+    drawn = Cohort(jnp.array([4, 0, 3]), jnp.array([True, True, True]))
+    slots = mapping._slots(drawn, group, 5)
+    np.testing.assert_array_equal(slots.present, [True, True, False])
+    np.testing.assert_array_equal(slots.places[:2], [0, 2])
+    np.testing.assert_array_equal(slots.clients[:2], [2, 1])

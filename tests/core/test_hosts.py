@@ -1,7 +1,10 @@
 """One run over two processes on loopback: the bits of one process, and one end for both."""
 
 import json
+import signal
 
+import jax
+import numpy as np
 import pytest
 
 from core import loopback
@@ -9,6 +12,7 @@ from fedloom.checksums import digest
 from fedloom.cli import together
 from fedloom.cli.main import main
 from fedloom.errors import HostsError
+from fedloom.simulator import hosts
 
 SETTINGS = """
 [data]
@@ -166,3 +170,27 @@ def test_the_place_of_a_process(given, environment, expected):
 def test_a_process_that_cannot_know_its_place_says_what_to_give(given, message):
     with pytest.raises(HostsError, match=message):
         together.join(given, {})
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_who_has_joined_as_the_only_one_is_not_one_of_several(monkeypatch, count):
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(jax, "process_count", lambda: count)
+    assert hosts.several() == (count > 1)
+
+
+def test_numbers_are_agreed_on_until_somebody_is_interrupted(monkeypatch):
+    """Here the other process has twice the number of this one, which leads."""
+    monkeypatch.setattr(hosts, "several", lambda: True)
+    monkeypatch.setattr(hosts, "gathered", lambda numbers: np.stack([numbers, 2 * numbers]))
+    together = hosts.Together()
+
+    def agreed():
+        try:
+            return together.agreed(2.5)
+        except KeyboardInterrupt:  # which would end pytest
+            return "interrupted"
+
+    assert agreed() == (2.5,)
+    together._hear(signal.SIGINT, None)
+    assert agreed() == "interrupted"

@@ -66,6 +66,14 @@ def test_where_no_reply_is_finite_the_run_has_diverged():
     assert network.hub is before
 
 
+def test_where_no_reply_can_be_read_the_step_size_is_not_blamed():
+    network = federation()
+    for site in network.sites:
+        spoil(site, lambda data: b"")
+    network.step()  # a round without anybody
+    assert len(network.reports) == 3
+
+
 def test_a_client_that_was_not_heard_answers_from_the_state_that_it_had():
     lossy, lost = federation(), []
 

@@ -117,3 +117,16 @@ def test_the_step_is_a_number_at_run_time():
 def test_the_nuclear_norm_of_a_vector_is_refused():
     with pytest.raises(ParameterError, match="NuclearNorm is for models that are matrices"):
         NuclearNorm(0.7).prox_of(jnp.ones(3), jnp.float32(1))
+
+
+def test_a_group_that_vanished_has_no_slope():
+    rows = jnp.array([[3.0, 4.0], [0.0, 0.0]])  # of norm 5, and at the kink
+    slope = GroupL1(0.5).subgradient({"w": rows})["w"]
+    np.testing.assert_allclose(slope, [[0.3, 0.4], [0.0, 0.0]], rtol=1e-6)
+
+
+def test_a_slope_is_zero_on_arrays_that_are_left_alone():
+    model = {"scale": jnp.array([2.0, -3.0]), "w": jnp.array([1.0, 0.0, -4.0])}
+    slope = L1(0.5, on=("w",)).subgradient(model)
+    np.testing.assert_array_equal(slope["w"], [0.5, 0.0, -0.5])
+    np.testing.assert_array_equal(slope["scale"], [0.0, 0.0])

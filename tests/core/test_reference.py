@@ -49,6 +49,13 @@ def test_gradient_steps_are_counted_one_by_one():
         fl.reference(bowl, wide, tolerance=1e-9, iterations=12)
 
 
+def test_steep_problems_are_solved_as_exactly_as_others():
+    """Steps are short there, so an iterate moves little long before it is near."""
+    wide = clients(30 * np.random.default_rng(1).normal(size=(40, 601)))
+    steep = fl.problems.LeastSquares(l2=1000.0)
+    assert fl.reference(steep, wide, tolerance=1e-9).residual < 1e-7
+
+
 def run(metric, problem, x):
     found = fl.reference(problem, clients(x))
     method = fl.algorithms.DecoupledProx(lr=0.5)

@@ -363,6 +363,11 @@ def test_the_positive_rate_comes_from_counts():
         fl.problems.AUC().agree(ranked(classes=(1, 1)))
 
 
+def test_the_strong_concavity_of_auc_is_that_of_its_dual():
+    """The dual enters as -p (1 - p) y^2, whose second derivative is -2 p (1 - p)."""
+    assert fl.problems.AUC(positive_rate=0.3).strong_concavity == pytest.approx(2 * 0.3 * 0.7)
+
+
 def test_auc_with_a_network_and_one_class_a_client():
     problem = fl.problems.AUC(model=fl.models.MLP(hidden=(4,)))
     result = fl.simulate(
