@@ -43,6 +43,7 @@ def main() -> int:
             total, wrong = total + len(ran), wrong + len(found)
             for one in ran:
                 out.write(json.dumps({"device": _device(), **one._asdict()}) + "\n")
+            out.flush()  # what was found is kept, however this ends
             print(" ".join(programs), len(ran), *found or ["all equal"], flush=True)
     print(f"{total} processes on {_device()}, {wrong} programs with different outcomes")
     return 1 if wrong else 0
