@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.exchange.site import Site
-from verification import compiler, processes, search
+from verification import compiler, fresh, processes, search
 from verification.cases import Case, OfRows
 from verification.drawing import cases
 from verification.listings import LISTINGS
@@ -98,6 +98,23 @@ def test_a_process_that_fails_is_a_difference():
         [processes.Ran(("no_such:wire",), "empty", processes.fresh(["no_such:wire"], Path("off")))]
     )
     assert "ParameterError" in str(difference)
+
+
+def test_programs_that_had_their_processes_are_not_run_again(tmp_path, monkeypatch):
+    asked, out = [], tmp_path / "fresh.jsonl"
+    before = processes.Ran(("fedavg:wire",), "empty", {"fedavg:wire": "0" * 64})
+    out.write_text(3 * (json.dumps(before._asdict()) + "\n"))
+
+    def run_all(programs, count, *_):
+        asked.extend(programs)
+        return count * [processes.Ran(tuple(programs), "empty", dict.fromkeys(programs, "1" * 64))]
+
+    monkeypatch.setattr(processes, "run_all", run_all)
+    command = ["fresh", "--methods", "fedavg", "drfa", "--processes", "3", "--out", str(out)]
+    monkeypatch.setattr("sys.argv", command)
+    for _ in range(2):
+        assert fresh.main() == 0
+    assert sorted(asked) == ["drfa:simulator", "drfa:wire", "fedavg:simulator"]
 
 
 def test_every_method_of_the_catalogue_has_a_transcription_to_be_compared_with():

@@ -4,12 +4,15 @@ The part of a verification that needs nothing but JAX: on an accelerator, for ex
 processes side by side as there are cores.
 
     python -m verification.fresh --processes 20 --jobs 15 --out fresh.jsonl
+
+Programs that have had as many processes in that file are not run again.
 """
 
 import argparse
 import json
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import jax
@@ -31,8 +34,12 @@ def main() -> int:
     keys = [entry(key).key for key in asked.methods or CATALOGUE]
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     end, total, wrong = time.monotonic() + asked.seconds, 0, 0
+    done = _processes_of(asked.out)
     with asked.out.open("a", encoding="utf-8") as out:
-        for number, programs in enumerate(processes.batches(keys, asked.seed)):
+        for number, every in enumerate(processes.batches(keys, asked.seed)):
+            programs = [program for program in every if done[program] < asked.processes]
+            if not programs:
+                continue
             if time.monotonic() > end:
                 print(f"no time left for {' '.join(programs)}")
                 continue
@@ -47,6 +54,12 @@ def main() -> int:
             print(" ".join(programs), len(ran), *found or ["all equal"], flush=True)
     print(f"{total} processes on {_device()}, {wrong} programs with different outcomes")
     return 1 if wrong else 0
+
+
+def _processes_of(out: Path) -> Counter[str]:
+    """How many processes of each program a file has."""
+    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    return Counter(program for line in lines for program in json.loads(line)["hashes"])
 
 
 def _quiet(stage: str, doing: object) -> None:
