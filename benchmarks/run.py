@@ -2,7 +2,8 @@
 
 Each contestant runs in a process of its own and, where it needs packages that fedloom does not, in
 an environment of its own, which is made on the first use under `.venv-bench`. A process is a line
-of `docs/verification/bench.jsonl`, and from these lines come the tables of docs/performance.md.
+of `docs/verification/bench.jsonl`, and from these lines come the tables of docs/performance.md. A
+workload that is measured again loses its earlier lines; those of the others stay.
 
     python -m benchmarks.run [--workloads W1 W3] [--contestants NAME ...] [--repeats 5]
     python -m benchmarks.run --before DIR    # beside a checkout of an earlier commit
@@ -102,8 +103,9 @@ def measure(name: str, workload: str, root: Path) -> dict[str, float] | str:
 
 
 def read() -> list[dict[str, Any]]:
-    """The lines of the last measurement."""
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    """The lines of the last measurements."""
+    there = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    return [json.loads(line) for line in there]
 
 
 def summary(runs: list[dict[str, float]]) -> dict[str, float]:
@@ -155,7 +157,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="a checkout of an earlier commit")
     parser.add_argument("--tables", action="store_true", help="of the lines that there are")
     chosen = parser.parse_args()
-    lines = read() if chosen.tables else []
+    lines = [one for one in read() if chosen.tables or one["workload"] not in chosen.workloads]
     for workload in chosen.workloads:
         names = [
             name

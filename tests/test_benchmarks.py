@@ -18,6 +18,38 @@ def test_the_tables_are_those_of_the_lines(workload):
     assert len(table.splitlines()) > 8 and table in PAGE
 
 
+def test_what_is_read_from_the_tables_is_there():
+    def rate(workload, name, column="rounds_per_second"):
+        lines = [
+            one for one in run.read() if (one["workload"], one["contestant"]) == (workload, name)
+        ]
+        return run.summary(lines)[column]
+
+    told = " ".join(PAGE[PAGE.index("**Read from them.**") : PAGE.index("Notes. Flower")].split())
+    of_limit = {"W1": "fedloom, two cores", "W2": "fedloom", "W3": "fedloom, one core"}
+    for workload, name in of_limit.items():
+        share = rate(workload, name) / rate(workload, "limit")
+        assert f"at {share:.2f} of the limit" in told
+    assert f"{rate('W1', of_limit['W1']) / rate('W1', run.BEFORE):.1f} times what it was" in told
+    assert f"{rate('W3', of_limit['W3']) / rate('W3', run.BEFORE):.1f} times what it was" in told
+    assert 1.95 < rate("W2", "fedloom") / rate("W2", run.BEFORE) < 2.05 and "twice what it" in told
+    other = ("W2", "PyTorch loop, channels last")
+    assert f"{rate('W2', 'fedloom') / rate(*other):.2f} times the PyTorch loop" in told
+    cpu = rate("W2", "fedloom", "cpu_ms_per_round") / rate(*other, "cpu_ms_per_round")
+    assert f"takes {cpu:.2f} of its CPU time" in told
+
+
+def test_a_workload_that_is_measured_again_leaves_the_others(tmp_path, monkeypatch):
+    times = {"rounds": 10, "wall": 2.0, "cpu": 1.0, "startup": 0.5, "peak_mb": 1.0}
+    monkeypatch.setattr(run, "RESULTS", tmp_path / "bench.jsonl")
+    monkeypatch.setattr(run, "measure", lambda name, workload, root: times)
+    for workloads in (["W1", "W3"], ["W1"]):
+        command = ["run", "--workloads", *workloads, "--contestants", "fedloom", "--repeats", "2"]
+        monkeypatch.setattr("sys.argv", command)
+        run.main()
+    assert sorted(line["workload"] for line in run.read()) == ["W1", "W1", "W3", "W3"]
+
+
 def test_the_readme_has_the_same_figures():
     for workload in WORKLOADS:
         rows = [row.split(" | ") for row in run.table(workload, run.read()).splitlines()]

@@ -100,10 +100,19 @@ def test_a_process_that_fails_is_a_difference():
     assert "ParameterError" in str(difference)
 
 
-def test_programs_that_had_their_processes_are_not_run_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize("last", ["0", "1"])
+def test_programs_that_had_their_processes_are_compared_and_not_run_again(
+    tmp_path, monkeypatch, last
+):
+    """Those of another device do not count."""
     asked, out = [], tmp_path / "fresh.jsonl"
-    before = processes.Ran(("fedavg:wire",), "empty", {"fedavg:wire": "0" * 64})
-    out.write_text(3 * (json.dumps(before._asdict()) + "\n"))
+
+    def line(program, digit, device=None):
+        ran = processes.Ran((program,), "empty", {program: digit * 64})
+        return json.dumps({"device": device or fresh._device(), **ran._asdict()}) + "\n"
+
+    there = [line("fedavg:wire", digit) for digit in ("0", "0", last)]
+    out.write_text("".join([*there, *3 * [line("drfa:wire", "2", "another")]]))
 
     def run_all(programs, count, *_):
         asked.extend(programs)
@@ -113,7 +122,7 @@ def test_programs_that_had_their_processes_are_not_run_again(tmp_path, monkeypat
     command = ["fresh", "--methods", "fedavg", "drfa", "--processes", "3", "--out", str(out)]
     monkeypatch.setattr("sys.argv", command)
     for _ in range(2):
-        assert fresh.main() == 0
+        assert fresh.main() == int(last)
     assert sorted(asked) == ["drfa:simulator", "drfa:wire", "fedavg:simulator"]
 
 

@@ -5,7 +5,8 @@ processes side by side as there are cores.
 
     python -m verification.fresh --processes 20 --jobs 15 --out fresh.jsonl
 
-Programs that have had as many processes in that file are not run again.
+Programs that have had as many processes on this device in that file are not run again, but are
+compared: what differs there differs in every call.
 """
 
 import argparse
@@ -33,8 +34,8 @@ def main() -> int:
     asked = parser.parse_args()
     keys = [entry(key).key for key in asked.methods or CATALOGUE]
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    end, total, wrong = time.monotonic() + asked.seconds, 0, 0
-    done = _processes_of(asked.out)
+    end, ended = time.monotonic() + asked.seconds, _earlier(asked.out, keys)
+    done = Counter(program for one in ended for program in one.hashes)
     with asked.out.open("a", encoding="utf-8") as out:
         for number, every in enumerate(processes.batches(keys, asked.seed)):
             programs = [program for program in every if done[program] < asked.processes]
@@ -46,20 +47,28 @@ def main() -> int:
             ran = processes.run_all(
                 programs, asked.processes, asked.seed + number, float("inf"), _quiet, asked.jobs
             )
-            found = processes.differences(ran)
-            total, wrong = total + len(ran), wrong + len(found)
+            ended += ran
             for one in ran:
                 out.write(json.dumps({"device": _device(), **one._asdict()}) + "\n")
             out.flush()  # what was found is kept, however this ends
-            print(" ".join(programs), len(ran), *found or ["all equal"], flush=True)
-    print(f"{total} processes on {_device()}, {wrong} programs with different outcomes")
+            told = processes.differences(ran) or ["all equal"]
+            print(" ".join(programs), len(ran), *told, flush=True)
+    wrong = processes.differences(ended)
+    for difference in wrong:
+        print(difference)
+    print(f"{len(ended)} processes on {_device()}, {len(wrong)} programs with different outcomes")
     return 1 if wrong else 0
 
 
-def _processes_of(out: Path) -> Counter[str]:
-    """How many processes of each program a file has."""
+def _earlier(out: Path, keys: list[str]) -> list[processes.Ran]:
+    """The processes of these methods on this device that a file has, and their programs only."""
     lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
-    return Counter(program for line in lines for program in json.loads(line)["hashes"])
+    found = []
+    for facts in map(json.loads, lines):
+        of_these = {p: h for p, h in facts["hashes"].items() if p.split(":")[0] in keys}
+        if facts.pop("device") == _device() and of_these:
+            found.append(processes.Ran(tuple(facts["order"]), facts["cache"], of_these))
+    return found
 
 
 def _quiet(stage: str, doing: object) -> None:

@@ -116,7 +116,8 @@ def differences(ran: Sequence[Ran]) -> list[Difference]:
     for program in sorted({program for one in ran for program in one.hashes}):
         by_hash: dict[str, list[Ran]] = {}
         for one in ran:
-            by_hash.setdefault(one.hashes[program], []).append(one)
+            if program in one.hashes:
+                by_hash.setdefault(one.hashes[program], []).append(one)
         failed = any(len(outcome) != 64 for outcome in by_hash)  # not a hash: a message
         if len(by_hash) > 1 or failed:
             found.append(Difference(program, by_hash))
