@@ -44,7 +44,7 @@ TESTS = {  # the longest prefix of a path counts
     "algorithms/composite": ["papers/test_composite.py", "papers/test_composite_baselines.py"],
     "algorithms/minimax": [
         *("papers/test_minimax.py", "papers/test_minimax_listings.py"),
-        "papers/test_minimax_baselines.py",
+        *("papers/test_minimax_baselines.py", "papers/test_resolvent.py"),
     ],
     "algorithms/personal": [
         *("papers/test_personal.py", "papers/test_personal_baselines.py"),
@@ -88,6 +88,7 @@ TESTS = {  # the longest prefix of a path counts
     "measuring/prediction": ["core/test_vertical_parts.py"],
     "measuring/reference": ["core/test_reference.py"],
     "simulator": [*_ENGINE, "preparation/test_party_files.py"],
+    "rounds/crew": ["core/test_crew.py"],
     "simulator/all_cores": [*_ENGINE, "core/test_all_cores.py"],
     # Two processes that a test starts do not meet the mutant.
     "simulator/hosts": [*_ENGINE, "core/test_hosts.py"],
