@@ -139,7 +139,7 @@ def test_clients_of_a_large_model_have_all_cores_from_the_beginning(monkeypatch)
     monkeypatch.setattr(AllCores, "_take_on", lambda self, size, take=AllCores._take_on: (
         begun.append(size), take(self, size)))  # fmt: skip
     assert_same_bits(alone, simulate(problem=NETWORK))
-    assert begun == [cores()]
+    assert begun == [min(cores(), 7)]  # there are seven clients
 
 
 @pytest.mark.parametrize(("cohort", "threads"), [(3, 1), (4, None), (None, None)])
@@ -208,7 +208,7 @@ def test_a_crew_has_no_more_members_than_there_is_memory_for(monkeypatch, member
 
     monkeypatch.setattr(all_cores, "_that_fit", fit)
     assert_same_bits(alone, simulate(problem=NETWORK))
-    assert taken == [cores(), int(members)]
+    assert taken == [min(cores(), 7), int(members)]
 
 
 @SEVERAL
@@ -296,7 +296,7 @@ def test_a_run_by_choice_ends_with_the_same_bits(monkeypatch):
     monkeypatch.setattr(AllCores, "_take_on", lambda self, size, take=AllCores._take_on: (
         tried.append(size), take(self, size)))  # fmt: skip
     assert_same_bits(alone, simulate(lanes=2))
-    assert tried == [cores()]
+    assert tried == [min(cores(), 7)]
 
 
 def test_runs_side_by_side_have_a_core_each(monkeypatch):
