@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING
 
 from fedloom.lazy import names
 from fedloom.version import __version__ as __version__
-from fedloom.versions import turn_off_wrong_fusion, warn_of_wrong_versions
+from fedloom.versions import (
+    turn_off_false_alarms,
+    turn_off_wrong_fusion,
+    warn_of_wrong_versions,
+)
 
 # Python runs this file before any module of the package, so it is done before JAX computes.
+turn_off_false_alarms()
 turn_off_wrong_fusion()
 warn_of_wrong_versions()
 

@@ -76,6 +76,23 @@ def turn_off_wrong_fusion() -> None:
         )
 
 
+# In these, XLA says of every program that it finds in its cache that the machine lacks features and
+# that it may crash, where a processor has AVX-512: it takes what LLVM prefers there for what it has
+# (jax issue 38445). The programs are right.
+_ALARMS_FALSELY = _FUSES_WRONGLY
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+_FATAL_ONLY = "3"
+
+
+def turn_off_false_alarms() -> None:
+    """Let XLA log fatal errors only, where it has the false alarm and nobody has set its level.
+
+    It reads the level when JAX is imported. Errors that JAX raises are raised as before.
+    """
+    if installed("jaxlib") in _ALARMS_FALSELY:
+        os.environ.setdefault(_LOG_LEVEL, _FATAL_ONLY)
+
+
 def _has_computed() -> bool:
     """Whether JAX has read its flags already."""
     bridge = sys.modules.get("jax._src.xla_bridge")  # JAX has no public word on it

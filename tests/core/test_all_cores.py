@@ -1,7 +1,6 @@
 """A crew of threads computes the bits of one thread, and a run takes it on where it pays."""
 
 import dataclasses
-import itertools
 import os
 import signal
 import subprocess
@@ -16,8 +15,9 @@ import pytest
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.errors import ParameterError
-from fedloom.rounds import crew
+from fedloom.rounds import crew, meetings, native_meetings
 from fedloom.rounds.crew import Crew, cores, crew_of
+from fedloom.rounds.meetings import CannotMeetError, Meetings
 from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.simulator import all_cores, many_runs, places
 from fedloom.simulator.all_cores import AllCores
@@ -211,20 +211,41 @@ def test_a_crew_has_no_more_members_than_there_is_memory_for(monkeypatch, member
     assert taken == [min(cores(), 7), int(members)]
 
 
+def crew_that_meets(monkeypatch, kind):
+    """A crew of two of its own, with programs of its own, that meets in this way."""
+    pair = Crew(2)
+    pair._meetings = kind(2)
+    if pair._meetings is None:
+        pytest.skip("there is no C++ compiler for native meetings")
+    monkeypatch.setattr(all_cores, "crew_of", lambda size: pair)
+
+
 @SEVERAL
-def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch):
+@pytest.mark.parametrize("kind", [Meetings, native_meetings.of])
+def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch, kind):
     alone = simulate(devices=1, lanes=2)
-    meet, calls = Crew._meet, itertools.count()
+    do, missed = Crew.do, []
 
-    def late(self, *args):
-        if next(calls) == 5:
-            time.sleep(1.0)
-        meet(self, *args)
+    def late(self, work):
+        try:
+            return do(self, lambda rank: (time.sleep(1.0 * rank), work(rank))[1])
+        except CannotMeetError:
+            missed.append(work)
+            raise
 
-    monkeypatch.setattr(Crew, "_meet", late)
-    monkeypatch.setattr(crew, "_PATIENCE", 0.2)
+    crew_that_meets(monkeypatch, kind)
+    monkeypatch.setattr(Crew, "do", late)
+    monkeypatch.setattr(meetings, "PATIENCE", 0.2)
     assert_same_bits(alone, simulate(devices=2, lanes=2))
-    assert next(calls) < 12  # of six rounds: the crew has given up
+    assert len(missed) == 1
+
+
+@SEVERAL
+@pytest.mark.parametrize("kind", [Meetings, native_meetings.of])
+def test_the_bits_are_the_same_however_members_meet(monkeypatch, kind):
+    alone = simulate(devices=1, lanes=2)
+    crew_that_meets(monkeypatch, kind)
+    assert_same_bits(alone, simulate(devices=2, lanes=2))
 
 
 @SEVERAL

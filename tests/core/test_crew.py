@@ -3,27 +3,63 @@
 import threading
 import time
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedloom.rounds import crew
-from fedloom.rounds.crew import cores, crew_of
+from fedloom.rounds import meetings, native_meetings
+from fedloom.rounds.crew import Crew, cores
+from fedloom.rounds.meetings import CannotMeetError, Meetings
+
+KINDS = {"python": Meetings, "native": native_meetings.of}
 
 
-def test_who_computes_for_long_is_waited_for(monkeypatch):
+@pytest.fixture(params=KINDS)
+def pair(request):
+    """A crew of two, who meet in Python or natively."""
+    crew = Crew(2)
+    crew._meetings = KINDS[request.param](2)
+    if crew._meetings is None:
+        pytest.skip("there is no C++ compiler for native meetings")
+    return crew
+
+
+def meeting_of(crew, turns=1):
+    """What a member calls: `turns` meetings, to which it brings 10 turn + rank and more."""
+
+    def program(rank):
+        def turn(carry, number):
+            own = jnp.where(jnp.arange(2) == rank, 10.0 * number + rank + carry, jnp.nan)
+            whole = crew.shared({"a": own, "b": jnp.stack([own] * 3, 1)}, rank)
+            return 0.0 * whole["a"].sum(), whole
+
+        return jax.lax.scan(turn, 0.0, jnp.arange(turns, dtype=jnp.float32))[1]
+
+    compiled = jax.jit(program).lower(jnp.int32(0)).compile()
+    return lambda rank: jax.tree.map(np.asarray, compiled(jnp.int32(rank)))
+
+
+def test_who_computes_for_long_is_waited_for(pair, monkeypatch):
     """Clients may differ in what they have to do, by more than anybody's patience."""
-    monkeypatch.setattr(crew, "_PATIENCE", 0.05)
-    pair = crew_of(2)
+    monkeypatch.setattr(meetings, "PATIENCE", 0.05)
+    meet = meeting_of(pair)
 
     def work(rank):
         end = time.monotonic() + 0.5 * rank
         while time.monotonic() < end:
             np.sort(np.arange(1000.0))
-        out = np.zeros(2)
-        pair._meet(0, None, [out], [np.full(2, 1.0 + rank)], np.int32(rank))
-        return out.tolist()
+        return meet(rank)["a"].tolist()
 
-    assert pair.do(work) == [[1.0, 2.0], [1.0, 2.0]]
+    assert pair.do(work) == [[[0.0, 1.0]]] * 2
+
+
+def test_who_does_not_come_is_not_waited_for_for_ever(pair, monkeypatch):
+    monkeypatch.setattr(meetings, "PATIENCE", 0.1)
+    meet = meeting_of(pair)
+    with pytest.raises(CannotMeetError):
+        pair.do(lambda rank: None if rank else meet(rank))
+    assert pair.do(lambda rank: meet(rank)["a"].tolist()) == [[[0.0, 1.0]]] * 2
 
 
 def test_as_many_threads_as_jax_is_told_to_have(monkeypatch):
@@ -33,20 +69,61 @@ def test_as_many_threads_as_jax_is_told_to_have(monkeypatch):
         assert cores() == expected
 
 
-def test_where_a_member_fails_all_end_with_its_error():
-    pair = crew_of(2)
-    met = threading.Event()
+def test_where_a_member_fails_all_end_with_its_error(pair):
+    met, meet = threading.Event(), meeting_of(pair)
 
     def work(rank):
         if rank == 1:
             met.wait(10)
             raise ValueError("lost")
         met.set()
-        pair._meet(0, None, [np.zeros(2)], [np.ones(2)], np.int32(rank))
+        meet(rank)
 
     with pytest.raises(ValueError, match="lost"):
         pair.do(work)
     assert pair.do(lambda rank: rank) == [0, 1]
+
+
+def test_nobody_waits_for_a_member_that_failed_before(pair):
+    lost, meet = threading.Event(), meeting_of(pair)
+
+    def work(rank):
+        if rank == 1:
+            lost.set()
+            raise ValueError("lost")
+        lost.wait(10)
+        time.sleep(0.1)
+        meet(rank)
+
+    with pytest.raises(ValueError, match="lost"):
+        pair.do(work)
+
+
+def test_every_turn_has_its_own_numbers_of_all_members(pair):
+    turns = 300
+    expected = 10.0 * np.arange(turns)[:, None] + [0, 1]
+    for whole in pair.do(meeting_of(pair, turns)):
+        assert np.array_equal(whole["a"], expected)
+        assert np.array_equal(whole["b"], np.stack([expected] * 3, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("parts", [3, 4, 7])
+def test_members_whose_shares_are_not_equal_have_all_parts(kind, parts):
+    size = min(3, cores())
+    crew = Crew(size)
+    crew._meetings = KINDS[kind](size)
+    if crew._meetings is None:
+        pytest.skip("there is no C++ compiler for native meetings")
+
+    def program(rank):
+        first, last = crew.mine(rank, parts)
+        places = jnp.arange(parts)
+        return crew.shared(jnp.where((places >= first) & (places < last), places, -1), rank)
+
+    compiled = jax.jit(program).lower(jnp.int32(0)).compile()
+    for whole in crew.do(lambda rank: np.asarray(compiled(jnp.int32(rank)))):
+        assert whole.tolist() == list(range(parts))
 
 
 class Late:
@@ -61,21 +138,21 @@ class Late:
 
 
 def test_every_turn_has_its_own_numbers_however_late_a_member_takes_them():
-    pair, taken = crew_of(2), {0: [], 1: []}
+    place, taken = Meetings(2), {0: [], 1: []}
 
     def work(rank):
         for turn in range(8):
             out = Late() if turn % 3 == rank else np.zeros(2)
-            pair._meet(0, None, [out], [np.full(2, 10.0 * turn + rank)], np.int32(rank))
+            place._meet(0, None, [out], [np.full(2, 10.0 * turn + rank)], np.int32(rank))
             taken[rank].append(list(getattr(out, "numbers", out)))
 
-    pair.do(work)
+    Crew(2).do(work)
     assert taken[0] == taken[1] == [[10.0 * turn, 10.0 * turn + 1] for turn in range(8)]
 
 
-def test_a_member_that_begins_after_an_interruption_does_nothing(monkeypatch):
+def test_a_member_that_begins_after_an_interruption_does_nothing(pair, monkeypatch):
     """Ctrl-C may come while a thread is started, when nobody can tell that it will run."""
-    pair, worked, begun = crew_of(2), [], []
+    worked, begun = [], []
 
     def interrupted(thread):
         begun.append(thread)
@@ -87,19 +164,29 @@ def test_a_member_that_begins_after_an_interruption_does_nothing(monkeypatch):
             pair.do(worked.append)
     begun[0].run()
     assert not worked
-    assert pair.do(lambda rank: rank) == [0, 1] and not pair._meetings
+    assert pair.do(lambda rank: rank) == [0, 1]
+    assert len(pair.do(meeting_of(pair))) == 2  # nobody is left at a meeting
 
 
-def test_nobody_waits_for_a_member_that_failed_before():
-    pair, lost = crew_of(2), threading.Event()
+def test_an_interruption_ends_members_that_wait(pair, monkeypatch):
+    """Ctrl-C is heard by the thread that began the others, and not by these."""
+    waiting, over = threading.Event(), threading.Event()
+    meet, wait = meeting_of(pair), threading.Event.wait
+
+    def interrupted(event, timeout=None):
+        if event is over or not waiting.is_set():
+            return wait(event, timeout)
+        monkeypatch.undo()
+        over.set()
+        raise KeyboardInterrupt
 
     def work(rank):
         if rank == 1:
-            lost.set()
-            raise ValueError("lost")
-        lost.wait(10)
-        time.sleep(0.1)
-        pair._meet(0, None, [np.zeros(2)], [np.ones(2)], np.int32(rank))
+            return over.wait(10)
+        waiting.set()
+        return meet(rank)
 
-    with pytest.raises(ValueError, match="lost"):
+    monkeypatch.setattr(threading.Event, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         pair.do(work)
+    assert over.is_set()

@@ -100,3 +100,13 @@ def test_a_missing_extra_is_a_note_with_the_command(monkeypatch):
     assert extras["export"].verdict == "note" and "onnx" in extras["export"].found
     assert extras["export"].advice == "pip install 'fedloom[export]'"
     assert "dev" not in extras
+
+
+def test_how_threads_meet_is_said(monkeypatch):
+    monkeypatch.setattr(environment, "cores", lambda: 2)
+    for library, expected in ((object(), "compiled code"), (None, "Python")):
+        monkeypatch.setattr(environment.native_meetings, "library", lambda made=library: made)
+        (found,) = environment._cores()
+        assert expected in found.found and bool(found.advice) == (library is None)
+    monkeypatch.setattr(environment, "cores", lambda: 1)
+    assert not list(environment._cores())

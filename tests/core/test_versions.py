@@ -95,3 +95,38 @@ def test_flags_of_the_user_stay(monkeypatch):
     monkeypatch.delenv("XLA_FLAGS")
     versions.turn_off_wrong_fusion()
     assert "XLA_FLAGS" not in os.environ
+
+
+_KEPT = """
+import fedloom as fl
+clients = fl.data.from_arrays([([[0.0], [1.0]] * 4, [0, 1] * 4)] * 3)
+fl.simulate(fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic(), clients, rounds=2, lanes=2)
+"""
+
+
+def test_programs_that_come_from_the_cache_raise_no_false_alarm(tmp_path):
+    """On a processor with AVX-512, XLA of JAX 0.10 says that they may crash; they do not."""
+    clean = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", _KEPT],
+            capture_output=True,
+            text=True,
+            env={**clean, "FEDLOOM_CACHE": str(tmp_path)},
+        )
+        assert done.returncode == 0 and not done.stderr, done.stderr
+    assert any((tmp_path / "programs").iterdir())
+
+
+def test_a_log_level_of_the_user_stays(monkeypatch):
+    monkeypatch.setattr("fedloom.versions.installed", lambda package: "0.10.1")
+    for told, expected in (("0", "0"), (None, "3")):
+        monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+        if told:
+            monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", told)
+        versions.turn_off_false_alarms()
+        assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == expected
+    monkeypatch.setattr("fedloom.versions.installed", lambda package: "0.11.1")
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+    versions.turn_off_false_alarms()
+    assert "TF_CPP_MIN_LOG_LEVEL" not in os.environ

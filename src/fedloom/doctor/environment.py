@@ -14,6 +14,8 @@ from fedloom.data.fetch import data_folder
 from fedloom.doctor.finding import NOTE, RIGHT, WRONG, Finding
 from fedloom.files import cache_folder
 from fedloom.pictures.labels import bytes_text
+from fedloom.rounds import native_meetings
+from fedloom.rounds.crew import cores
 from fedloom.version import __version__
 from fedloom.versions import KNOWN_WRONG, installed
 
@@ -25,6 +27,7 @@ _NEEDED_MEMORY = 2e9
 def examine() -> Iterator[Finding]:
     """Everything that can be said without computing."""
     yield from _machine()
+    yield from _cores()
     yield from _versions()
     yield from _devices()
     yield from _folders()
@@ -39,6 +42,15 @@ def _machine() -> Iterator[Finding]:
         scarce = memory < _NEEDED_MEMORY
         advice = "2 GB or more are advised" if scarce else ""
         yield Finding("machine", "memory", bytes_text(memory), NOTE if scarce else RIGHT, advice)
+
+
+def _cores() -> Iterator[Finding]:
+    """How threads that compute a run together meet."""
+    if native_meetings.library() is not None:
+        yield Finding("machine", "crew", "its threads meet in compiled code")
+    elif cores() > 1:
+        advice = "small models are slower on several cores: a C++ compiler and a cache folder help"
+        yield Finding("machine", "crew", "its threads meet in Python", NOTE, advice)
 
 
 def _versions() -> Iterator[Finding]:

@@ -17,7 +17,8 @@ import numpy as np
 from fedloom.exchange.expected import expected_exchanges
 from fedloom.population import Federation
 from fedloom.protocol import Algorithm
-from fedloom.rounds.crew import CannotMeetError, Crew, cores, crew_of
+from fedloom.rounds.crew import Crew, cores, crew_of
+from fedloom.rounds.meetings import CannotMeetError
 from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.rounds.program import Outcome
 from fedloom.simulator import places
