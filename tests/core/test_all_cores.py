@@ -95,9 +95,9 @@ def trial(monkeypatch, lanes=2, state_bytes=100):
 def test_a_crew_is_tried_where_enough_is_left_and_kept_where_it_is_faster(monkeypatch):
     way = trial(monkeypatch)
     assert not way.learn(10, 0.1, left=10**6, cost=1.0)  # too short to know a rate
-    assert not way.learn(90, 0.9, left=900, cost=1.0)  # nine seconds are left
+    assert not way.learn(90, 0.9, left=450, cost=1.0)  # four and a half seconds are left
     assert way.crew is None
-    assert way.learn(100, 1.0, left=1100, cost=1.0)  # eleven
+    assert way.learn(100, 1.0, left=550, cost=1.0)  # five and a half
     assert way.crew is crew_of(2)
     assert not way.learn(120, 1.0, left=480, cost=1.0)
     assert way.crew is crew_of(2)

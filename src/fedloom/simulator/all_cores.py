@@ -27,7 +27,7 @@ from fedloom.types import Tree
 if TYPE_CHECKING:
     from fedloom.simulator.task import Task
 
-_WORTH = 10.0  # how many times what it costs to try must be left to compute
+_WORTH = 5.0  # how many times what it costs to try must be left to compute
 LEAST = 0.5  # seconds over which a rate is measured; shorter runs need no trial
 _FASTER = 1.1
 MOST_BYTES = 2**29  # of the states of all members
