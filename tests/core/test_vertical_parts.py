@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, random_array
 
 import fedloom as fl
 from fedloom.algorithms import EGVFL, FedAvg, SplitTraining
+from fedloom.operators import blocks
 from fedloom.operators.blocks import Dense, Sparse, block
 from fedloom.problems.losses import LOSSES
 
@@ -108,6 +109,17 @@ def test_a_sparse_block_takes_the_room_of_its_nonzeros():
     assert sum(leaf.nbytes for leaf in jax.tree.leaves(made.buckets)) <= 2 * a.nnz * 8
     assert isinstance(block(np.eye(3), "float32"), Dense)
     assert isinstance(block(csr_array(np.eye(3)), "float32"), Dense)  # a third is nonzero
+
+
+def test_a_gpu_has_dense_products_of_what_is_small_enough(monkeypatch):
+    """100 x 100 numbers, of which one in a hundred is nonzero."""
+    eye = csr_array(np.eye(100))
+    assert isinstance(block(eye, "float32"), Sparse)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for dtype, size in (("float32", 40_000), ("float64", 80_000)):
+        for limit, expected in ((size + 1, Dense), (size, Sparse)):
+            monkeypatch.setattr(blocks, "_LARGEST_ON_GPU", limit)
+            assert isinstance(block(eye, dtype), expected)
 
 
 @functools.partial(jax.jit, static_argnames="name")

@@ -11,7 +11,7 @@ from scipy import optimize, stats
 
 import fedloom as fl
 from fedloom.algorithms import FedAvg, FedDR, Private, Scaffold, Unreliable
-from fedloom.algorithms.wrappers.base import Wrapper
+from fedloom.algorithms.wrappers.base import Wrapper, innermost, layers
 from fedloom.algorithms.wrappers.private import clipped, sealed
 from fedloom.cohorts import by_weight
 from fedloom.data.clients import from_arrays
@@ -32,6 +32,14 @@ AVERAGE = FedAvg(lr=0.5, local_steps=2)
 def run(method, rounds=3, **options):
     settings = {"batch_size": None, "eval_every": rounds, "precision": "float64"}
     return fl.simulate(method, LOGISTIC, CLIENTS, rounds=rounds, **settings | options)
+
+
+def test_what_is_inside_of_all_wrappers_is_found():
+    method = AVERAGE
+    for _ in range(3):
+        assert innermost(method) is AVERAGE
+        assert next(layers(method)) is method
+        method = Unreliable(method, drop=0.5)
 
 
 # Private

@@ -21,6 +21,7 @@ from fedloom.algorithms import (
     QuPeD,
     QuPeL,
 )
+from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.personal.quantisation import QuantisedModel, freeze
 from fedloom.errors import ParameterError
 from fedloom.operators.quantisers import Quantiser
@@ -187,6 +188,15 @@ def test_pfedme_follows_its_listing(double):
     got = simulate(method, fl.problems.Logistic(l2=0.1), LINEAR)
     close(got.model, w)
     close(got.state.clients[0].personal, own)
+
+
+@pytest.mark.parametrize("name", ["pfedme", "ditto", "apfl"])
+def test_who_was_never_asked_has_the_hubs_model(name, double):
+    method = dataclasses.replace(CATALOGUE[name].example(), cohort=1)
+    state = simulate(method, fl.problems.Logistic(l2=0.1), LINEAR, rounds=1).state
+    models = jax.vmap(lambda own: method.deployed(state.hub.model, own, None))(state.clients[0])
+    as_the_hub = (np.asarray(models) == np.asarray(state.hub.model)).all(1)
+    assert (~as_the_hub).sum() == 1
 
 
 @pytest.mark.parametrize("variant", ["first-order", "hessian-free"])
