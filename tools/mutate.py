@@ -89,6 +89,8 @@ TESTS = {  # the longest prefix of a path counts
     "measuring/reference": ["core/test_reference.py"],
     "simulator": [*_ENGINE, "preparation/test_party_files.py"],
     "rounds/crew": ["core/test_crew.py"],
+    "rounds/meetings": ["core/test_crew.py"],
+    "rounds/native_meetings": ["core/test_native_meetings.py", "core/test_crew.py"],
     "simulator/all_cores": [*_ENGINE, "core/test_all_cores.py"],
     # Two processes that a test starts do not meet the mutant.
     "simulator/hosts": [*_ENGINE, "core/test_hosts.py"],
