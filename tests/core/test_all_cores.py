@@ -243,9 +243,12 @@ def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch, kind):
 @SEVERAL
 @pytest.mark.parametrize("kind", [Meetings, native_meetings.of])
 def test_the_bits_are_the_same_however_members_meet(monkeypatch, kind):
-    alone = simulate(devices=1, lanes=2)
+    alone, met = simulate(devices=1, lanes=2), []
     crew_that_meets(monkeypatch, kind)
+    monkeypatch.setattr(Crew, "shared", lambda self, tree, rank, shared=Crew.shared: (
+        met.append(rank), shared(self, tree, rank))[1])  # fmt: skip
     assert_same_bits(alone, simulate(devices=2, lanes=2))
+    assert met
 
 
 @SEVERAL

@@ -12,6 +12,7 @@ from fedloom.errors import FedloomError
 from fedloom.population import assemble
 from fedloom.problems import Cox, Logistic, MultiLabel, Multinomial, Poisson, Supervised
 from fedloom.problems.cox import concordance
+from fedloom.rows import Rows
 
 RNG = np.random.default_rng(4)
 SIZES = (40, 25, 7)
@@ -209,6 +210,21 @@ def test_concordance_by_pairs():
     assert concordance(scores, np.column_stack([times, events])) == pytest.approx(3.5 / 6)
     assert np.isnan(concordance(scores, np.column_stack([times, 0 * events])))
     assert np.isnan(concordance(scores * np.nan, np.column_stack([times, events])))
+
+
+def rows_metric(problem, name, model, x, y):
+    return problem.metrics()[name].function(model, Rows(np.array(x), np.array(y))).tolist()
+
+
+def test_a_row_is_right_on_both_sides():
+    x, y = [[2.0, 5], [2, 0], [-2, 9], [-2, 0]], [1.0, -1, 1, -1]
+    assert rows_metric(Logistic(), "accuracy", np.array([1.0, 0]), x, y) == [1, 0, 0, 1]
+
+
+def test_a_row_of_several_labels_is_exact_where_all_are_right():
+    problem, x, y = MultiLabel(labels=2), [[1.0, -1]] * 3, [[1, 0], [1, 1], [0, 1]]
+    assert rows_metric(problem, "accuracy", np.eye(2), x, y) == [1, 0.5, 0]
+    assert rows_metric(problem, "exact", np.eye(2), x, y) == [1, 0, 0]
 
 
 def test_runs_end_at_good_metrics():

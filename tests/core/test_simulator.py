@@ -185,3 +185,13 @@ def test_a_folder_of_others_is_not_overwritten(tmp_path):
 
 def test_a_second_signal_is_not_swallowed():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_model_that_was_saved_has_its_names(tmp_path):
+    clients = fl.data.from_arrays([(np.eye(4), np.array([0, 1, 0, 1]))] * 2)
+    problem = fl.problems.Logistic(intercept=True)
+    made = fl.simulate(fl.algorithms.FedAvg(lr=0.1), problem, clients, rounds=1)
+    made.save(tmp_path / "kept")
+    kept = fl.load(tmp_path / "kept").model
+    assert isinstance(kept, dict) and made.model.keys() == kept.keys() == {"bias", "weights"}
+    assert all(np.array_equal(kept[name], made.model[name]) for name in kept)

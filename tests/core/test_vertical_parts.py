@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from scipy.sparse import csr_array, random_array
 
 import fedloom as fl
 from fedloom.algorithms import EGVFL, FedAvg, SplitTraining
+from fedloom.measuring import party_scores
 from fedloom.operators import blocks
 from fedloom.operators.blocks import Dense, Sparse, block
 from fedloom.problems.losses import LOSSES
@@ -220,3 +222,18 @@ def test_problems_and_holders_must_fit():
         fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(regulariser=fl.problems.L1(1)), parties)
     with pytest.raises(fl.FedloomError, match="metrics must be among"):
         fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(), parties, metrics=("speed",))
+
+
+@pytest.mark.parametrize("mean", [True, False])
+def test_the_loss_of_some_rows_is_brought_to_that_of_all(mean, double):
+    problem = fl.problems.Vertical(loss="squared", mean=mean)
+    parts, labels = np.arange(8.0).reshape(2, 4), np.array([1.0, -2, 0, 3])
+    found = problem.rows_loss(jnp.zeros(0), jnp.asarray(parts), jnp.asarray(labels), 12, 2)
+    of_each = 0.5 * (parts.sum(0) - labels) ** 2
+    assert float(found) == pytest.approx(of_each.mean() * (1 if mean else 12))
+
+
+def test_a_fusion_network_is_held_small_by_l2():
+    fed = SimpleNamespace(problem=fl.problems.Vertical(l2=0.5))
+    assert party_scores.fusion_penalty(fed, [jnp.array([1.0, -3.0])]) == 2.5
+    assert party_scores.fusion_penalty(fed, []) == 0
