@@ -283,6 +283,18 @@ def test_members_have_the_program_of_the_run_that_they_are_of():
     assert_same_bits(one, two)
 
 
+@SEVERAL
+def test_places_are_numbered_anew_in_every_program(monkeypatch):
+    """So that a program has the same number in every process, and is found in the cache."""
+    crew_that_meets(monkeypatch, Meetings)
+    places = []
+    monkeypatch.setattr(Meetings, "shared", lambda self, place, *args, shared=Meetings.shared: (
+        places.append(place), shared(self, place, *args))[1])  # fmt: skip
+    for method in (METHOD, CATALOGUE["drfa"].example()):
+        simulate(method, devices=2, lanes=2)
+    assert places == [0, 0, 1]
+
+
 LATE = """
 import threading, time
 import fedloom as fl

@@ -126,6 +126,17 @@ def test_members_whose_shares_are_not_equal_have_all_parts(kind, parts):
         assert whole.tolist() == list(range(parts))
 
 
+def test_members_of_unlike_programs_do_not_meet(pair):
+    """Which never happens; if it did, nothing would be written beyond an array."""
+    programs = []
+    for length in (2, 4):
+        pair.number_anew()
+        shared = jax.jit(lambda rank, length=length: pair.shared(jnp.ones(length), rank))
+        programs.append(shared.lower(jnp.int32(0)).compile())
+    with pytest.raises((CannotMeetError, jax.errors.JaxRuntimeError)):
+        pair.do(lambda rank: jax.block_until_ready(programs[rank](jnp.int32(rank))))
+
+
 class Late:
     """Results that a member takes some time after all have met."""
 

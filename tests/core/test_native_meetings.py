@@ -29,6 +29,7 @@ def test_the_source_is_compiled_once(folder):
     written = made.stat().st_mtime_ns
     assert native_meetings._made(folder, native_meetings.compiler()) == made
     assert list(folder.iterdir()) == [made] and made.stat().st_mtime_ns == written
+    assert made.stat().st_mode & 0o044 == 0o044  # as the programs beside it, for a shared folder
 
 
 @pytest.mark.skipif(native_meetings.compiler() is None, reason="there is no C++ compiler")
@@ -42,7 +43,7 @@ def test_what_jax_does_not_take_is_left(folder, monkeypatch):
 
 
 def test_without_a_compiler_members_meet_in_python(folder, monkeypatch):
-    for told in ("no-such-compiler", "", " "):
+    for told in ("no-such-compiler", "", " ", "c++ '"):
         monkeypatch.setenv("CXX", told)
         assert native_meetings.compiler() is None
         assert made_anew() is None
@@ -51,11 +52,26 @@ def test_without_a_compiler_members_meet_in_python(folder, monkeypatch):
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("script", ["echo 'no header' >&2; exit 1", "exit 0", "echo text > $9"])
+OTHERWISE = "echo 'int other;' | c++ -x c++ -shared -fPIC -o $9 -"
+
+
+@pytest.mark.parametrize(
+    "script", ["echo 'no header' >&2; exit 1", "exit 0", "echo > $9", OTHERWISE]
+)
 def test_what_does_not_compile_is_left(folder, monkeypatch, script):
-    """A compiler that fails, that writes nothing, or what is no library."""
+    """A compiler that fails, that writes nothing, or no library, or another one."""
     compilers(monkeypatch, folder, script)
     assert made_anew() is None
+    assert not list(folder.iterdir())
+
+
+def test_on_a_mac_the_compiler_has_to_be_named(monkeypatch):
+    """There c++ may be a program that opens a window."""
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.delenv("CXX", raising=False)
+    assert native_meetings.compiler() is None
+    monkeypatch.setenv("CXX", "sh")
+    assert native_meetings.compiler() == ["sh"]
 
 
 def test_a_compiler_that_does_not_end_is_not_waited_for(folder, monkeypatch):

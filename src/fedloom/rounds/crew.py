@@ -45,6 +45,10 @@ class Crew:
         self._places = itertools.count()  # where programs let members meet
         self._meetings = native_meetings.of(size) or Meetings(size)
 
+    def number_anew(self) -> None:
+        """Number the places of the next program from 0: the same program is then kept once."""
+        self._places = itertools.count()
+
     def shared(self, tree: Tree, rank: Array) -> Tree:
         """Arrays that have the parts of all members, of arrays in which each has its own.
 

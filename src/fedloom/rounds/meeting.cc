@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -39,13 +40,25 @@ struct Meeting {
     for (auto& set : arrays)
       for (size_t i = 1; i < like.size(); ++i) set.emplace_back(like.get<ffi::AnyBuffer>(i)->size_bytes());
   }
+
+  // Whether this many bytes of this many arrays change hands, as those that the others bring.
+  bool IsOf(ffi::RemainingArgs& args, ffi::RemainingRets& rets) {
+    const size_t count = arrays[0].size();
+    bool same = args.size() == count + 1 && rets.size() == count;
+    for (size_t i = 0; same && i < count; ++i)
+      same = args.get<ffi::AnyBuffer>(i + 1)->size_bytes() == arrays[0][i].size() &&
+             (*rets.get<ffi::AnyBuffer>(i))->size_bytes() == arrays[0][i].size();
+    return same;
+  }
+
   std::vector<Turn> turns;  // to which each member has come
   std::vector<std::vector<char>> arrays[2];
 };
 
-// One crew works at a time, and its members run one program.
-std::mutex lock;
-std::map<int64_t, std::unique_ptr<Meeting>> meetings;  // by place in the program
+// One crew works at a time, and its members run one program. Neither is ever destroyed: threads may
+// be here still when the process ends.
+std::mutex& lock = *new std::mutex;
+auto& meetings = *new std::map<int64_t, std::unique_ptr<Meeting>>;  // by place in the program
 std::atomic<bool> failed{false};  // whether a member has, so that nobody is to wait for it
 std::atomic<double> patience{60};  // seconds for which one waits while nobody computes
 
@@ -80,9 +93,12 @@ bool AllCome(Meeting& meeting, int64_t turn) {
   return true;
 }
 
-ffi::Error Meet(int64_t size, int64_t place, ffi::RemainingArgs args, ffi::RemainingRets rets) {
+ffi::Error CannotMeet() { return ffi::Error::Internal("CannotMeetError"); }
+
+ffi::Error Share(int64_t size, int64_t place, ffi::RemainingArgs& args, ffi::RemainingRets& rets) {
   const int64_t rank = *args.get<ffi::AnyBuffer>(0)->typed_data<int32_t>();
   Meeting& meeting = MeetingAt(place, size, args);
+  if (!meeting.IsOf(args, rets)) return CannotMeet();
   auto& own = meeting.turns[rank].turn;
   const int64_t turn = own.load(std::memory_order_relaxed) + 1;
   auto& arrays = meeting.arrays[turn % 2];
@@ -94,12 +110,20 @@ ffi::Error Meet(int64_t size, int64_t place, ffi::RemainingArgs args, ffi::Remai
                 static_cast<const char*>(part.untyped_data()) + first * each, (last - first) * each);
   }
   own.store(turn, std::memory_order_release);
-  if (!AllCome(meeting, turn)) return ffi::Error::Internal("CannotMeetError");
+  if (!AllCome(meeting, turn)) return CannotMeet();
   for (size_t i = 0; i < arrays.size(); ++i) {
     auto whole = *rets.get<ffi::AnyBuffer>(i);
     std::memcpy(whole->untyped_data(), arrays[i].data(), arrays[i].size());
   }
   return ffi::Error::Success();
+}
+
+ffi::Error Meet(int64_t size, int64_t place, ffi::RemainingArgs args, ffi::RemainingRets rets) {
+  try {
+    return Share(size, place, args, rets);
+  } catch (const std::bad_alloc&) {  // one thread needs less memory
+    return CannotMeet();
+  }
 }
 
 }  // namespace

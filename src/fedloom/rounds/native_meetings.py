@@ -13,6 +13,7 @@ import platform
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -28,6 +29,7 @@ _SOURCE = Path(__file__).with_name("meeting.cc")
 _TARGET = "fedloom_meet"
 _FLAGS = ["-std=c++17", "-O2", "-w", "-shared", "-fPIC"]
 _SECONDS = 60  # for the compiler
+_FAILURES = (OSError, subprocess.SubprocessError, AttributeError, RuntimeError)
 
 
 class NativeMeetings:
@@ -60,8 +62,16 @@ def of(size: int) -> NativeMeetings | None:
 
 
 def compiler() -> list[str] | None:
-    """The command of a C++ compiler, $CXX or c++; None where there is none."""
-    command = shlex.split(os.environ.get("CXX", "c++"))
+    """The command of a C++ compiler, $CXX or c++; None where there is none.
+
+    On a Mac without developer tools, c++ is a program that asks whether to install them, so that it
+    has to be named there.
+    """
+    usual = "" if sys.platform == "darwin" else "c++"
+    try:
+        command = shlex.split(os.environ.get("CXX", usual))
+    except ValueError:
+        return None
     return command if command and shutil.which(command[0]) else None
 
 
@@ -71,7 +81,7 @@ def library() -> ctypes.CDLL | None:
     folder, command = cache_folder("programs"), compiler()
     if folder is None or command is None:
         return None
-    with contextlib.suppress(OSError, subprocess.SubprocessError, RuntimeError):
+    with contextlib.suppress(*_FAILURES):
         made = ctypes.CDLL(str(_made(folder, command)))
         jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(made.fedloom_meet), platform="cpu")
         return made
@@ -87,7 +97,8 @@ def _made(folder: Path, command: list[str]) -> Path:
 
     def compile_to(place: Path) -> None:
         subprocess.run([*call, "-o", str(place)], check=True, capture_output=True, timeout=_SECONDS)
+        _ = ctypes.CDLL(str(place)).fedloom_meet  # only what can be used gets its name
 
     if not path.exists():
-        write_file(path, compile_to)
+        write_file(path, compile_to, shared=True)
     return path

@@ -106,6 +106,7 @@ class AllCores:
             if self._program is not None and self._program[0] == plan:
                 return self._program[1]
             rounds = self.task.rounds_for(self._state_bytes, by_crew=True)
+            self.crew.number_anew()
             made = rounds.lower(self.algorithm, self._copies[0], *state, plan=plan).compile()
             most = _that_fit(made)
             if self.crew.size <= most:
