@@ -105,6 +105,18 @@ def test_a_crew_is_tried_where_enough_is_left_and_kept_where_it_is_faster(monkey
     assert way.crew is None
 
 
+@SEVERAL
+def test_the_crew_of_a_large_model_is_not_on_trial(monkeypatch):
+    way = trial(monkeypatch)
+    monkeypatch.setattr(way.task, "small", False)
+    way.begin()
+    assert way.crew is crew_of(2)
+    for rounds in (100, 10):
+        assert not way.learn(rounds, 1.0, left=10**6, cost=1.0)
+    assert way.crew is crew_of(2)
+    way.end()
+
+
 def test_a_crew_that_is_not_faster_is_let_go_for_good(monkeypatch):
     way = trial(monkeypatch)
     assert way.learn(100, 1.0, left=10**6, cost=1.0)
