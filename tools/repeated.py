@@ -2,8 +2,8 @@
 
 A suite that fails once in ten runs is not one to trust. Every run is a line of OUT: what passed and
 failed, the seconds that it took, what it held in memory, and how busy the machine was with it and
-with other work; why a test failed is printed. With `--empty` each run begins with an empty cache, as
-on a fresh clone.
+with other work; why a test failed is printed. With `--empty` each run begins with an empty cache,
+as on a fresh clone.
 """
 
 import argparse
