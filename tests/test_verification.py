@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.exchange.site import Site
+from tools import repeated
 from verification import compiler, fresh, processes, search
 from verification.cases import Case, OfRows
 from verification.drawing import cases
@@ -160,3 +161,33 @@ def test_the_command_draws_and_starts_processes_however_short_the_time(tmp_path)
     ran = [line for line in lines if line["what"] == "process"]
     assert [line["cache"] for line in ran] == ["empty", "filled"]
     assert len(lines) > len(ran) and not any(line.get("error") for line in lines)
+
+
+SMALL_SUITE = """
+import pytest
+
+def test_right(): pass
+def test_wrong(): assert 1 == 2
+@pytest.mark.skip(reason="not here")
+def test_left(): pass
+@pytest.fixture
+def broken(): raise OSError("no such thing")
+def test_broken(broken): pass
+"""
+
+
+def test_a_repeated_suite_tells_each_outcome(tmp_path, monkeypatch, capfd):
+    (tmp_path / "test_small.py").write_text(SMALL_SUITE)
+    command = ("-m", "pytest", "-p", "no:cacheprovider", str(tmp_path))
+    monkeypatch.setattr(repeated, "SUITE", command)
+    line = repeated.run(empty=True)
+    assert (line["passed"], line["skipped"], line["status"]) == (1, 1, 1)
+    assert line["failed"] == ["test_small::test_wrong", "test_small::test_broken"]
+    told = capfd.readouterr().err
+    assert "assert 1 == 2" in told and "no such thing" in told
+
+
+def test_a_suite_that_does_not_begin_has_failed(monkeypatch):
+    monkeypatch.setattr(repeated, "SUITE", ("-c", "raise SystemExit(4)"))
+    line = repeated.run(empty=False)
+    assert line["failed"] == ["the suite itself"] and line["status"] == 4
