@@ -155,6 +155,16 @@ def _saddle(concavity: float) -> tuple[Any, Any]:
     return problem, fl.data.from_arrays(list(zip(couplings, linear, strict=True)))
 
 
+def _steps(longest: float) -> list[float]:
+    """Six steps, each a third of the one before."""
+    return [float(f"{longest / 3**power:.3g}") for power in range(6)]
+
+
+def _pairs(longest: float) -> list[tuple[float, float]]:
+    """Steps in x, each with four of the dual: from a third to nine times as long."""
+    return [(x, times * x) for x in _steps(longest) for times in (1 / 3, 1.0, 3.0, 9.0)]
+
+
 def _fastest(
     methods: Sequence[Algorithm], concavity: float, targets: Sequence[float]
 ) -> list[float | None]:
@@ -167,16 +177,16 @@ def _fastest(
     return [min((f for f in of_runs if f is not None), default=None) for of_runs in found]
 
 
-_STEPS = tuple(float(f"{0.3 / 2**k:.3g}") for k in range(0, 16, 2))
+# Two dozen settings each, of two parameters: six steps, and four of what stands beside them.
 _SADDLE: dict[str, tuple[Algorithm, ...]] = {
     "ffmdr": tuple(
         FFMDR(beta=beta, solver=SGDA(lr=lr, epochs=10))
-        for beta in (0.1, 1.0, 10.0)
-        for lr in (0.3, 0.1, 0.03, 0.01)
+        for lr in _steps(0.3)
+        for beta in (0.1, 1.0, 10.0, 100.0)
     ),
-    "local_sgda": tuple(LocalSGDA(lr=s, dual_lr=s, local_steps=10) for s in _STEPS),
-    "fedsgda_m": tuple(FedSGDAM(lr=s, dual_lr=s, local_steps=10) for s in _STEPS),
-    "fednest": tuple(FedNest(lr=10 * s, dual_lr=10 * s, local_steps=10) for s in _STEPS),
+    "local_sgda": tuple(LocalSGDA(lr=x, dual_lr=y, local_steps=10) for x, y in _pairs(0.03)),
+    "fedsgda_m": tuple(FedSGDAM(lr=x, dual_lr=y, local_steps=10) for x, y in _pairs(0.03)),
+    "fednest": tuple(FedNest(lr=x, dual_lr=y, local_steps=10) for x, y in _pairs(1.0)),
 }
 
 
