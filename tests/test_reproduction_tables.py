@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from benchmarks import in_parts, joined_parts
+from benchmarks.slope_studies import STUDIES
 from fedloom.errors import DataError
 from fedloom.experiments import comparing, papers, raw_results, reproduction_table, settings
 from fedloom.experiments.options import CompareSettings
 from fedloom.experiments.raw_results import Raw, Run
-from tools import chosen, reproduction_pictures, slope_tables, step_tables
+from tools import chosen, reproduction_pictures, reproductions, slope_tables, step_tables
 
 
 def test_what_a_search_chose_is_put_into_its_settings(tmp_path, monkeypatch):
@@ -244,3 +245,21 @@ def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch)
     assert not (tmp_path / "other").exists()
     with pytest.raises(SystemExit, match="made with other settings: optima, ffmdr, codasca"):
         in_parts.join("runs", "small", chosen)
+
+
+def test_a_name_has_one_line_in_all_pictures():
+    """And the variants of a method have lines of their own in each."""
+    drawn = [
+        list(raw_results.read(path).runs) for path in sorted(reproductions.RAW.glob("*.jsonl"))
+    ]
+    for path in sorted(reproductions.RAW.glob("*.json")):
+        if path.stem in STUDIES:
+            drawn.append(list(slope_tables.series(json.loads(path.read_text()))))
+    lines = {}
+    for names in drawn:
+        styles = {name: reproduction_pictures.style(name, names) for name in names}
+        apart = {(line["color"], str(line["linestyle"])) for line in styles.values()}
+        assert len(apart) == len(names)
+        for name, line in styles.items():
+            lines.setdefault(name, set()).add(str(line["linestyle"]))
+    assert {name: found for name, found in lines.items() if len(found) > 1} == {}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from fedloom.experiments.options import CompareSettings
 from fedloom.experiments.raw_results import Raw, Run
@@ -22,9 +23,13 @@ from fedloom.pictures.picture import Picture
 # Okabe and Ito's palette without its yellow, and four more that are apart from it.
 COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"),
-    *("#7A4FB5", "#8C6D31", "#7F7F7F", "#B22222"),
+    *("#7A4FB5", "#8C6D31", "#4D6A00", "#B22222"),
 )
-STYLES = ("-", "--", ":", "-.")
+STYLES = ("-", "--", ":", "-.", (0, (8, 2)), (0, (6, 2, 1, 2, 1, 2)))
+VARIANTS = {  # the line of a variant in every picture, by what stands behind the method's name
+    "": 0, "2 bits": 1, "1 bit": 2, "2 bits, centres still": 4, "1 bit, centres still": 5,
+    "beta-trick": 1, "sum": 0, "beta-trick, sum": 1, "mean": 2, "beta-trick, mean": 3,
+}  # fmt: skip
 FAMILIES = (  # which methods appear in one picture, so that none shares its colour with another
     "ffmdr codasca ffmdr_consensus local_sgda local_sgda_plus momentum_local_sgda fed_norm_sgda "
     "fedsgda_plus fedsgda_m fednest",
@@ -59,18 +64,16 @@ def draw(raw: Raw, how: CompareSettings, panels: Sequence[str] = ()) -> Picture:
     figure = Figure(figsize=(6.8 if count == 1 else 5.2 * count, 4.0), layout="constrained")
     first, *others = figure.subplots(1, count, squeeze=False)[0]
     log = how.log or metric in labels.LOGARITHMIC
-    _panel(first, raw, metric, how.against, log=log, distance=False)
-    if how.target is not None:
-        first.axhline(how.target, color="#555555", linewidth=0.9, linestyle=(0, (5, 4)), zorder=0)
+    _panel(first, raw, metric, how.against, log=log, target=how.target)
     if optimum:
         _panel(others.pop(0), raw, metric, how.against, log=True, distance=True)
     for panel, shown in zip(others, panels, strict=True):
         if shown in labels.AXES:
-            _panel(panel, raw, metric, shown, log=log, distance=False)
+            _panel(panel, raw, metric, shown, log=log, target=how.target)
         else:
-            _panel(panel, raw, shown, how.against, log=False, distance=False)
+            _panel(panel, raw, shown, how.against, log=False)
     aim = "; dashes: the target" if how.target is not None else ""
-    _title(figure, f"{how.title}{_bands(raw)}{aim}")
+    _title(figure, f"{how.title}{_bands(raw)}{aim}{_dots(raw)}")
     return Picture(figure)
 
 
@@ -110,8 +113,7 @@ def _multiples(raw: Raw, how: CompareSettings) -> Picture:
         panel.set_axis_off()
     figure.supxlabel(labels.AXES[how.against], fontsize=9)
     figure.supylabel(labels.label(metric), fontsize=9)
-    line = "; dots: optimum of the method's own problem" if bool(_optima(raw)) else ""
-    _title(figure, f"{how.title}{_bands(raw)}{line}")
+    _title(figure, f"{how.title}{_bands(raw)}{_dots(raw)}")
     return Picture(figure)
 
 
@@ -121,12 +123,16 @@ def _bands(raw: Raw) -> str:
     return f" (bands: smallest to largest of {most} seeds)" if max(seeds) > 1 else ""
 
 
+def _dots(raw: Raw) -> str:
+    return "; dots: optimum of the method's own problem" if _optima(raw) else ""
+
+
 def _optimum(panel: Any, runs: Sequence[Run]) -> None:
     if runs[0].optimum:
         panel.axhline(runs[0].optimum, color="#555555", linewidth=1.0, linestyle=(0, (1, 2)))
 
 
-def style(name: str, drawn: Sequence[str]) -> dict[str, str]:
+def style(name: str, drawn: Sequence[str]) -> dict[str, Any]:
     """Colour by method, line by variant: "QuPeD, 2 bits" is QuPeD's colour with another line."""
     bases = [_base(other) for other in drawn]
     own = _base(name)
@@ -134,10 +140,14 @@ def style(name: str, drawn: Sequence[str]) -> dict[str, str]:
     order = [*family, *(base for base in dict.fromkeys(bases) if base not in family)]
     if not any(base in family for base in bases):
         order = list(dict.fromkeys(bases))
-    variants = [other for other, base in zip(drawn, bases, strict=True) if base == own]
+    variants = [_variant(other) for other, base in zip(drawn, bases, strict=True) if base == own]
+    unknown = [variant for variant in variants if variant not in VARIANTS]
+    taken = {VARIANTS[variant] for variant in variants if variant in VARIANTS}
+    free = [line for line in range(len(STYLES)) if line not in taken]
+    lines = VARIANTS | dict(zip(unknown, free, strict=False))
     return {
         "color": COLOURS[order.index(own) % len(COLOURS)],
-        "linestyle": STYLES[variants.index(name) % len(STYLES)],
+        "linestyle": STYLES[lines[_variant(name)]],
     }
 
 
@@ -145,7 +155,14 @@ def _base(name: str) -> str:
     return re.split("[,:]", name)[0].strip().lower().replace(" ", "_")
 
 
-def _panel(panel: Any, raw: Raw, metric: str, against: str, *, log: bool, distance: bool) -> None:
+def _variant(name: str) -> str:
+    return "".join(re.split("[,:]", name, maxsplit=1)[1:]).strip()
+
+
+def _panel(
+    panel: Any, raw: Raw, metric: str, against: str, *,
+    log: bool, distance: bool = False, target: float | None = None,
+) -> None:  # fmt: skip
     ends, panel.curves = [], []
     names = list(raw.runs)
     for name, runs in raw.runs.items():
@@ -160,13 +177,18 @@ def _panel(panel: Any, raw: Raw, metric: str, against: str, *, log: bool, distan
             _optimum(panel, runs)
         ends.append((float(y.mean(0)[-1]), name, line["color"]))
     panel.set_xlabel(labels.AXES[against])
+    if against == "bytes":
+        panel.xaxis.set_major_formatter(EngFormatter("B"))
+    if target is not None:
+        panel.axhline(target, color="#555555", linewidth=0.9, linestyle=(0, (5, 4)), zorder=0)
     far = ", distance to the optimum" if distance else ""
     panel.set_ylabel(f"{labels.label(metric)}{far}")
     main = metric == raw.metrics[0]
     if log:
         _logarithmic(panel)
     else:
-        _close_up(panel, _optima(raw) if main else [], peaks=main and raw.larger_is_better)
+        known = [*_optima(raw), *([] if target is None else [target])] if main else []
+        _close_up(panel, known, peaks=main and raw.larger_is_better)
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(alpha=0.3)
     _label(panel, ends)
@@ -180,21 +202,22 @@ def _logarithmic(panel: Any) -> None:
     """A logarithmic axis on which a curve that diverged does not flatten the others."""
     panel.set_yscale("log")
     if panel.get_ylim()[1] > _HIGHEST:
-        panel.set_ylim(top=_HIGHEST)
+        least = min(np.nanmin(curve.get_ydata(), initial=_HIGHEST) for curve in panel.curves)
+        panel.set_ylim(least / 3, _HIGHEST)
 
 
-def _close_up(panel: Any, optima: Sequence[float], *, peaks: bool) -> None:
+def _close_up(panel: Any, levels: Sequence[float], *, peaks: bool) -> None:
     """Show where the curves go, not where they come from: what they are after the first part.
 
-    With `peaks` the highest values have room whenever they came.
+    Optima and the target, `levels`, have room; with `peaks` the highest values whenever they came.
     """
     curves = [np.array(curve.get_ydata()) for curve in panel.curves]
     shown = [y[int(_EARLY * len(y)) :] for y in curves]
     known = np.concatenate([y for y in shown if len(y)])
     known = known[np.isfinite(known)]
     first, third = np.quantile(known, [0.25, 0.75])
-    low = min(max(known.min(), first - _ASTRAY * (third - first)), *optima, 1e9)
-    high = max(known.max(), *optima, *(np.nanmax(y) for y in curves if peaks), -1e9)
+    low = min(max(known.min(), first - _ASTRAY * (third - first)), *levels, 1e9)
+    high = max(known.max(), *levels, *(np.nanmax(y) for y in curves if peaks), -1e9)
     room = 0.08 * (high - low)
     panel.set_ylim(low - room, high + room)
 

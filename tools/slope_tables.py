@@ -82,6 +82,7 @@ def draw(name: str) -> Picture:
     count = len(lines) if apart else 1
     figure = Figure(figsize=(max(5.6, 3.5 * count), 3.3), layout="constrained")
     panels = figure.subplots(1, count, squeeze=False, sharey=True)[0]
+    widths = np.linspace(3.0, 1.2, len(lines))  # where lines coincide, all are to be seen
     for i, (title, points) in enumerate(lines.items()):
         panel, known = panels[i if apart else 0], means(points)
         fitted = slope(points)
@@ -90,7 +91,8 @@ def draw(name: str) -> Picture:
         if len(points) == 1:  # what the others are held against
             panel.axhline(*known.values(), color=line["color"], ls=(0, (5, 4)), lw=1.2, label=text)
             continue
-        panel.plot(list(known), list(known.values()), marker="o", label=text, lw=1.4, ms=4, **line)
+        wide = {"linewidth": widths[i], "markersize": 2.5 * widths[i]}
+        panel.plot(list(known), list(known.values()), marker="o", label=text, **wide, **line)
         each = [(x, v) for x, values in points.items() for v in values if v is not None]
         panel.plot(*zip(*each, strict=True), ".", color=line["color"], ms=3, alpha=0.5)
         panel.set_xlabel(title if apart else found["varied"])

@@ -105,7 +105,7 @@ def took(one: Facts) -> str:
     """The time of a run, and on what."""
     if one.minutes < 1.5:
         return f"{60 * one.minutes:.0f} s, {one.machine}"
-    return f"{one.minutes:.0f} min, {one.machine}"
+    return f"{one.minutes:g} min, {one.machine}"
 
 
 def listed() -> list[dict[str, Any]]:
