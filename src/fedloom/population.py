@@ -191,6 +191,7 @@ def _know_parties(
     problem: Vertical, parties: Parties, precision: str, batch_size: int | None
 ) -> LabelParty:
     """What the label party knows: the labels, and how many features the others have."""
+    _check_values(problem, parties)
     shares = dict(zip(parties.names, parties.widths, strict=True))
     tested = parties.test_y
     own = () if problem.fusion is None else (LABEL_PARTY,)
@@ -206,6 +207,18 @@ def _know_parties(
         order=tuple(sorted(range(len(names)), key=names.__getitem__)),
         batch_size=batch_size,
     )
+
+
+def _check_values(problem: Vertical, parties: Parties) -> None:
+    """Classes are counted from 0, which are their values only if they are called so."""
+    names = [] if parties.labels is None else parties.labels.tolist()
+    if problem.loss == "squared" and len(names) > 2 and names != list(range(len(names))):
+        listed = ", ".join(map(str, names[:3])) + (", ..." if len(names) > 3 else "")
+        raise DataError(
+            f"Vertical: loss 'squared' needs numbers to predict, or two classes; the data have "
+            f"{len(names)} classes: {listed}. Use 'softmax'; or say regression = true of the data "
+            f"where these are numbers to predict."
+        )
 
 
 def _parties(

@@ -243,7 +243,7 @@ def test_runs_end_at_good_metrics():
 
 def test_labels_that_do_not_fit():
     whole = from_arrays([(x, y.astype(int)) for x, y in COUNTS])
-    with raises(FedloomError, "Poisson needs counts", "regression = true"):
+    with raises(FedloomError, "Poisson needs numbers to predict", "regression = true"):
         assemble(Poisson(), whole, None, "float32")
     with raises(FedloomError, "Cox needs labels", "pairs of a time and an event"):
         assemble(Cox(), whole, None, "float32")

@@ -1,5 +1,6 @@
 """What several seeds say together, against SciPy's statistics."""
 
+import math
 import types
 
 import numpy as np
@@ -86,3 +87,12 @@ def test_the_best_as_they_are_shown():
     assert best_of([0.91231, 0.91234], True, [1e-5, 1e-5]) == {1}  # more digits are shown
     assert best_of([0.91, 0.93, 0.912], True, [0.1, 0.12, 0.3]) == {1}
     assert best_of([0.9124, 0.9136], False, [0.1, 0.1]) == {0, 1}  # both are 0.91 ± 0.10
+
+
+def test_a_target_that_is_reached_exactly_counts():
+    """Nine of ten are 0.9, in single precision too, which is a little less."""
+    nine = float(np.float32(0.9))
+    assert 0.89999997 < nine < 0.9 and over_seeds.reaches(nine, 0.9, True)
+    assert not over_seeds.reaches(0.8999, 0.9, True) and not over_seeds.reaches(0.1001, 0.1, False)
+    assert over_seeds.reaches(float(np.float32(0.1)), 0.1, False)
+    assert not over_seeds.reaches(math.nan, 0.9, True)

@@ -19,6 +19,10 @@ def clients(x):
     return fl.data.from_arrays([(x[:15], Y[:15]), (x[15:], Y[15:])])
 
 
+def numbers(x):
+    return fl.data.from_arrays([(x[:15], Y[:15]), (x[15:], Y[15:])], regression=True)
+
+
 @pytest.mark.parametrize(
     "problem,x,unique",
     [
@@ -36,13 +40,13 @@ def test_whether_the_solution_is_the_only_one_is_found_out(problem, x, unique):
 
 def test_more_coordinates_than_a_hessian_is_formed_for():
     wide = RNG.normal(size=(40, 601))
-    assert not fl.reference(fl.problems.LeastSquares(), clients(wide), tolerance=1e-9).unique
-    assert fl.reference(fl.problems.LeastSquares(l2=1.0), clients(wide), tolerance=1e-9).unique
+    assert not fl.reference(fl.problems.LeastSquares(), numbers(wide), tolerance=1e-9).unique
+    assert fl.reference(fl.problems.LeastSquares(l2=1.0), numbers(wide), tolerance=1e-9).unique
 
 
 def test_gradient_steps_are_counted_one_by_one():
     """This one takes between 14 and 20."""
-    wide = clients(np.random.default_rng(1).normal(size=(40, 601)))
+    wide = numbers(np.random.default_rng(1).normal(size=(40, 601)))
     bowl = fl.problems.LeastSquares(l2=1.0)
     assert fl.reference(bowl, wide, tolerance=1e-9, iterations=24).residual < 1e-7
     with pytest.raises(FedloomError, match="the reference solution was not reached"):
@@ -51,7 +55,7 @@ def test_gradient_steps_are_counted_one_by_one():
 
 def test_steep_problems_are_solved_as_exactly_as_others():
     """Steps are short there, so an iterate moves little long before it is near."""
-    wide = clients(30 * np.random.default_rng(1).normal(size=(40, 601)))
+    wide = numbers(30 * np.random.default_rng(1).normal(size=(40, 601)))
     steep = fl.problems.LeastSquares(l2=1000.0)
     assert fl.reference(steep, wide, tolerance=1e-9).residual < 1e-7
 
@@ -78,6 +82,15 @@ def test_a_gap_and_a_unique_solution_do_not_warn():
         assert "optimum" not in run("distance", fl.problems.Logistic(l2=0.1), X).about
         found = run("gap", fl.problems.Logistic(regulariser=L1(0.02)), TWICE)
     assert type(found.final["gap"]) is float  # which goes into JSON, whatever the precision
+
+
+@pytest.mark.parametrize("constraint", [fl.problems.Simplex(total=1.0), fl.problems.Box(0.1, 1.0)])
+def test_where_the_zero_model_is_not_allowed_no_gap_is_relative_to_it(constraint):
+    """Relative to infinity every model has a gap of 0."""
+    problem = fl.problems.Logistic(l2=0.01, regulariser=constraint)
+    with pytest.raises(ParameterError, match="relative_gap.* violates a constraint.*Use 'gap'"):
+        run("relative_gap", problem, X)
+    assert run("gap", problem, X).final["gap"] > 0
 
 
 @pytest.mark.parametrize("metric,plain", [("optimality", "distance"), ("relative_gap", "gap")])

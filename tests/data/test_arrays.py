@@ -81,6 +81,34 @@ def test_counts_are_numbers_where_it_is_said():
         from_arrays([(X, ["a", "b", "b"])], regression=True)
 
 
+TENS = np.array([10, 20, 40])
+
+
+SQUARED_NETWORK = fl.problems.Supervised(fl.models.MLP((2,)), loss="squared")
+
+
+@pytest.mark.parametrize("problem", [LeastSquares(), SQUARED_NETWORK])
+def test_a_regression_does_not_fit_the_places_of_classes(problem):
+    """Whole numbers are classes, and 10, 20, 40 would be fitted as 0, 1, 2."""
+    with raises(DataError, "needs numbers to predict", "3 classes", "regression = true"):
+        assemble(problem, from_arrays([(X, TENS)]), None, "float32")
+    assemble(problem, from_arrays([(X, TENS)], regression=True), None, "float32")
+
+
+def test_parties_predict_numbers_and_no_places_of_classes():
+    def labels(parties):
+        return assemble(Vertical(loss="squared"), parties, None, "float32").fed.labels.tolist()
+
+    with raises(DataError, "'squared' needs numbers", "10, 20, 40", "regression = true"):
+        labels(from_parties([X], TENS))
+    numbers = from_parties([X], TENS, test=([X], TENS), regression=True)
+    assert labels(numbers) == numbers.test_y.tolist() == TENS.tolist()
+    assert labels(from_parties([X], [0, 1, 2])) == [0, 1, 2]  # as they are called
+    assert labels(from_parties([X], [0, 5, 5])) == [-1, 1, 1]
+    with raises(DataError, "from_parties", "regression must be numbers"):
+        from_parties([X], ["a", "b", "b"], regression=True)
+
+
 def test_arrays_that_do_not_fit():
     with raises(DataError, "client 'client 1'", "shape (2,)", "'client 0'", "got (1,)"):
         from_arrays([(X, Y), (X[:, :1], Y)])

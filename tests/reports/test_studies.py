@@ -161,7 +161,7 @@ def test_a_run_folder_knows_the_sizes_of_personal_models(tmp_path):
 
 def test_a_vertical_comparison_shows_what_parties_hold(tmp_path):
     settings = """
-    data = { name = "iris" }
+    data = { name = "diabetes" }
     partition = { scheme = "features", parties = 2 }
     problem = { kind = "vertical", loss = "squared", l2 = 1.0 }
     algorithm = [{ key = "egvfl" }, { key = "vertical_gd" }]
@@ -173,7 +173,7 @@ def test_a_vertical_comparison_shows_what_parties_hold(tmp_path):
     made = {section.title: data for section, data in sections(study)}
     names = [metric["name"] for metric in made["Distance to the solution"]["metrics"]]
     assert names == ["relative_gap", "residual"] and "Progress" not in made
-    assert made["Who holds what"]["layers"] == [{"name": "features", "counts": [2, 2]}]
+    assert made["Who holds what"]["layers"] == [{"name": "features", "counts": [5, 5]}]
     assert made["Who holds what"]["unit"] == "features"
 
 

@@ -30,6 +30,16 @@ def as_pairs(names: Sequence[str], parts: Sequence[Any]) -> list[Pair]:
     return pairs
 
 
+def as_numbers(owner: str, y: np.ndarray) -> np.ndarray:
+    """Labels of a regression, whole ones too; texts are an error."""
+    if y.dtype.kind not in "biuf":
+        raise DataError(
+            f"{owner}: the labels of a regression must be numbers; got texts. Leave out "
+            f"regression=True for classes."
+        )
+    return y if y.dtype.kind == "f" else y.astype(np.float64)
+
+
 def check_alike(names: Sequence[str], parts: Sequence[Pair]) -> None:
     """Raise DataError where the rows of clients have another shape or kind than those of others."""
     owners = [names[i % len(names)] for i in range(len(parts))]

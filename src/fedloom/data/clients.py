@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.data.arrays import as_pairs, check_alike
+from fedloom.data.arrays import as_numbers, as_pairs, check_alike
 from fedloom.data.dataset import described, left_out_text
 from fedloom.data.normalising import Normalisation
 from fedloom.errors import DataError
@@ -148,8 +148,8 @@ def from_arrays(
     rows, held_out = _stacked(train), None if tested is None else _stacked(tested)
     labels = None
     if regression or (regression is None and np.issubdtype(rows.y.dtype, np.floating)):
-        rows = _of_numbers(rows)
-        held_out = held_out and _of_numbers(held_out)
+        rows = Rows(rows.x, as_numbers("from_arrays", np.asarray(rows.y)))
+        held_out = held_out and Rows(held_out.x, as_numbers("from_arrays", np.asarray(held_out.y)))
     else:
         seen = rows.y if held_out is None else np.concatenate([rows.y, held_out.y])
         labels = np.unique(seen)
@@ -171,16 +171,6 @@ def _stacked(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> Rows:
         x: Any = OnDisk(xs, dtype=np.result_type(*{x.dtype for x in xs}))
         return Rows(x, np.concatenate(ys))
     return Rows(np.concatenate(xs), np.concatenate(ys))
-
-
-def _of_numbers(rows: Rows) -> Rows:
-    y = np.asarray(rows.y)
-    if y.dtype.kind not in "biuf":
-        raise DataError(
-            "from_arrays: the labels of a regression must be numbers; got texts. Leave out "
-            "regression=True for classes."
-        )
-    return Rows(rows.x, y if y.dtype.kind == "f" else y.astype(np.float64))
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedloom.data.arrays import as_numbers
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset, described
 from fedloom.data.schemes import ByFeatures
@@ -79,6 +80,7 @@ def from_parties(
     y: Any,
     *,
     test: tuple[Mapping[str, Any] | Sequence[Any], Any] | None = None,
+    regression: bool | None = None,
 ) -> Parties:
     """Parties from one array of features for each, and the labels of the label party.
 
@@ -87,16 +89,17 @@ def from_parties(
             in turn. Row k is the same person everywhere; `fl.data.align` makes it so.
         y: The labels. Whole numbers and texts are classes; other labels make a regression.
         test: Features and labels of test rows, in the same form.
+        regression: Whether labels are numbers to predict, whole ones too.
     """
     names, blocks = _named(features)
-    y = _labels(y)
+    y = _labels(y, regression)
     if not blocks:
         raise DataError("from_parties needs at least one array of features; got none.")
     _check(names, blocks, y, None)
     held_out, test_y = None, None
     if test is not None:
         test_names, held_out = _named(test[0])
-        test_y = _labels(test[1])
+        test_y = _labels(test[1], regression)
         if test_names != names:
             raise DataError(
                 f"from_parties: test features must be of the parties {', '.join(names)}; got "
@@ -104,7 +107,7 @@ def from_parties(
             )
         _check(names, held_out, test_y, blocks)
     labels = None
-    if not np.issubdtype(y.dtype, np.floating):
+    if regression is False or not np.issubdtype(y.dtype, np.floating):
         labels = np.unique(y if test_y is None else np.concatenate([y, test_y]))
         y = np.searchsorted(labels, y)
         test_y = None if test_y is None else np.searchsorted(labels, test_y)
@@ -139,8 +142,10 @@ def divide_features(
     )
 
 
-def _labels(y: Any) -> np.ndarray:
+def _labels(y: Any, regression: bool | None) -> np.ndarray:
     y = np.asarray(y)
+    if regression:
+        return as_numbers("from_parties", y)
     return y if np.issubdtype(y.dtype, np.number) or y.dtype == bool else y.astype(str)
 
 

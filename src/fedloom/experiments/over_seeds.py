@@ -32,6 +32,12 @@ def spread(values: Sequence[float]) -> float | None:
     return statistics.stdev(map(float, values))  # exact: 0 where all values are one
 
 
+def reaches(value: float, target: float, larger_is_better: bool) -> bool:
+    """Whether a value is as good as a target: 45 of 50 in single precision are 0.9."""
+    better = value - target if larger_is_better else target - value
+    return better >= -_ROUNDING * abs(target)
+
+
 def interval(values: Sequence[float], level: float) -> tuple[float, float] | None:
     """The confidence interval of the mean; None with one seed, or where nothing was drawn."""
     deviation = spread(values)

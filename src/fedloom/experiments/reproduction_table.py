@@ -142,7 +142,7 @@ def _wanted(raw: Raw, optimum: float | None, target: float | None) -> Wanted | N
     if optimum is not None:
         return lambda value, last: abs(value - optimum) <= NEAR
     if target is not None:
-        return lambda value, last: value >= target if larger else value <= target
+        return lambda value, last: over_seeds.reaches(value, target, larger)
     if raw.metrics[0] in labels.LOGARITHMIC:  # values of many sizes: no distance fits all
         return None
     return lambda value, last: abs(value - last) <= NEAR

@@ -140,5 +140,5 @@ def _target(runs: Sequence[Result], asked: Asked) -> Row:
 def _reached(run: Result, metric: str, target: float) -> dict[str, float] | None:
     """The first evaluation at which the metric is as good as the target."""
     larger = run.larger_is_better(metric)
-    good = (lambda v: v >= target) if larger else (lambda v: v <= target)
-    return next((row for row in run.rows if metric in row and good(row[metric])), None)
+    seen = (row for row in run.rows if metric in row)
+    return next((row for row in seen if over_seeds.reaches(row[metric], target, larger)), None)

@@ -18,7 +18,7 @@ class Optimum(NamedTuple):
 
     vector: np.ndarray
     value: float
-    drop: float  # how far the objective falls from the zero model to the optimum
+    drop: float  # how far the objective falls from the zero model; infinite if that is not allowed
 
     def measure(self, name: str, model: np.ndarray, objective: float | None) -> float:
         """One of the metrics that need an optimum; those of the gap need the model's objective."""
@@ -30,17 +30,20 @@ class Optimum(NamedTuple):
         return gap if name == "gap" else gap / self.drop
 
     def check(self, metrics: Iterable[str]) -> None:
-        """Refuse metrics that are relative to the zero model where that is the optimum."""
+        """Refuse metrics relative to a zero model that is the optimum, or breaks a constraint."""
         at_zero = np.linalg.norm(self.vector) <= _ROUNDING
         no_drop = self.drop <= _ROUNDING * (1 + abs(self.value))
-        for name, plain, undefined in (
-            ("optimality", "distance", at_zero),
-            ("relative_gap", "gap", no_drop),
+        optimal = "is the optimum of this problem", ", or a weaker regulariser"
+        broken = "violates a constraint of this problem", ""
+        for name, plain, undefined, (why, otherwise) in (
+            ("optimality", "distance", at_zero, optimal),
+            ("relative_gap", "gap", no_drop, optimal),
+            ("relative_gap", "gap", not np.isfinite(self.drop), broken),
         ):
             if name in metrics and undefined:
                 raise ParameterError(
-                    f"metric {name!r} is relative to the zero model, which is the optimum of this "
-                    f"problem. Use {plain!r}, or a weaker regulariser."
+                    f"metric {name!r} is relative to the zero model, which {why}. "
+                    f"Use {plain!r}{otherwise}."
                 )
 
 

@@ -5,7 +5,8 @@ Every exchange of the opening and of each round that carries a reply is a Gaussi
 they go to, is read off the method itself by abstract evaluation. The composition is that of
 Google's dp-accounting in Rényi divergence, under replacement of one client:
 
-- noise at the hub, a cohort of m of n drawn uniformly: sampling without replacement;
+- noise at the hub, a cohort of m of n drawn uniformly: sampling without replacement, or no credit
+  for sampling where that bound is the smaller one;
 - noise at the hub, any other cohort: no credit for sampling;
 - noise at the clients: no credit for sampling, as the hub sees each reply, and as if the client
   took part in every exchange.
@@ -122,13 +123,18 @@ def _divergences(layer: Private, exchanges: list[Exchange], n: int) -> np.ndarra
     """The Rényi divergences of these exchanges together, one for each order."""
     import dp_accounting as dp
 
-    accountant = _accountant()
+    def divergences(event: Any) -> np.ndarray:
+        return np.asarray(_accountant().compose(event).rdp)
+
     noise = dp.GaussianDpEvent(float(layer.noise) / _SENSITIVITY)
+    uncredited = divergences(noise)
+    total = np.zeros_like(uncredited)
     for exchange in exchanges:
         if not exchange.up:
             continue  # nothing comes back
-        sampled = layer.at == "hub" and exchange.uniform
-        accountant.compose(
-            dp.SampledWithoutReplacementDpEvent(n, exchange.clients, noise) if sampled else noise
-        )
-    return np.asarray(accountant.rdp)
+        one = uncredited
+        if layer.at == "hub" and exchange.uniform:  # a bound that is weak for most of the clients
+            some = dp.SampledWithoutReplacementDpEvent(n, exchange.clients, noise)
+            one = np.minimum(divergences(some), uncredited)
+        total += one
+    return total

@@ -57,6 +57,15 @@ def check_one_label(owner: str, clients: Any) -> None:
         )
 
 
+def check_numbers(owner: str, spec: Spec) -> None:
+    """Raise DataError where labels are classes: their places in a list are not their values."""
+    if spec.classes:
+        raise DataError(
+            f"{owner} needs numbers to predict; the data have {spec.classes} classes. Say "
+            f"regression = true of the data: whole numbers are taken for classes otherwise."
+        )
+
+
 def number_of_columns(spec: Spec) -> int:
     """How many numbers a row of features has."""
     return int(np.prod(spec.features))
@@ -160,7 +169,7 @@ class Multinomial(Problem):
 
 @parametrised
 class LeastSquares(Problem):
-    """Least squares: loss (a'w - y)^2 / 2."""
+    """Least squares: loss (a'w - y)^2 / 2. Labels are numbers, not classes."""
 
     l2: float = l2_param()
     regulariser: Regulariser = regulariser_param()
@@ -174,6 +183,7 @@ class LeastSquares(Problem):
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights."""
+        check_numbers("LeastSquares", spec)
         return linear_start((number_of_columns(spec),), self.intercept, spec.dtype)
 
     def losses(self, model: Tree, rows: Rows) -> Array:

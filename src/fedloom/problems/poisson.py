@@ -20,7 +20,7 @@ from fedloom.models.base import Model
 from fedloom.objective import Objective
 from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
-from fedloom.problems.linear import intercept_param
+from fedloom.problems.linear import check_numbers, intercept_param
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.scoring import fresh, model_param, scored
 from fedloom.rows import Batch, ClientRows, Rows, Spec
@@ -60,11 +60,7 @@ class Poisson(Problem):
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights, or a fresh network."""
-        if spec.classes:
-            raise DataError(
-                f"Poisson needs counts to predict; the data have {spec.classes} classes. Say "
-                f"regression = true of the data: whole numbers are taken for classes otherwise."
-            )
+        check_numbers("Poisson", spec)
         return fresh(self.model, self.intercept, key, spec, 0)
 
     def objective(self, layout: Layout, held: ClientRows, batch_size: int | None) -> Counts:

@@ -11,7 +11,7 @@ from fedloom.problems.augmentation import Augmentation, augment_param
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param
 from fedloom.problems.computing import compute_param, computed, rematerialise_param
-from fedloom.problems.linear import accuracy, cross_entropy
+from fedloom.problems.linear import accuracy, check_numbers, cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.rows import Batch, Rows, Spec
 from fedloom.types import Array, Held, Tree
@@ -76,6 +76,8 @@ class Supervised(Problem):
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh arrays of the network."""
+        if self.loss == "squared":
+            check_numbers("Supervised with the squared loss", spec)
         return self.model.init(key, spec)
 
     def losses(self, model: Tree, rows: Rows) -> Array:

@@ -37,7 +37,10 @@ _LINKS = {"squared": "identity", "logistic": "logit", "softmax": "softmax"}
 
 @parametrised
 class Vertical(Problem):
-    """One model over the columns of several parties; the labels stay with one of them."""
+    """One model over the columns of several parties; the labels stay with one of them.
+
+    For the losses `squared` and `logistic` two classes are -1 and +1.
+    """
 
     kind: ClassVar[str] = "vertical"
 
@@ -146,7 +149,13 @@ class Vertical(Problem):
         return scale * loss.value(self.fused(fusion, parts, classes))
 
     def targets(self, y: np.ndarray, classes: int, dtype: str) -> np.ndarray:
-        """The labels as the loss takes them: -1 and +1, numbers, or classes."""
+        """The labels as the loss takes them: -1 and +1, numbers, or classes.
+
+        Args:
+            y: Classes 0, 1, ..., or numbers.
+            classes: How many classes there are; 0 for numbers.
+            dtype: Of numbers.
+        """
         if self.loss == "softmax":
             if classes < 2:
                 raise DataError("loss 'softmax' needs class labels; got numbers. Use 'squared'.")

@@ -16,7 +16,7 @@ from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import kept_programs
 from fedloom.rounds.given import check_all, named
-from fedloom.simulator import hosts, places
+from fedloom.simulator import hosts, places, resuming
 from fedloom.simulator.progress import Progress, progress_for
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
@@ -65,8 +65,10 @@ def simulate(
         precision: "float32" or "float64".
         optimum: A known solution (from `fl.reference`, a model, or its vector), for the metrics
             "gap", "distance" and "optimality".
-        resume: A result to go on from, up to `rounds` rounds in all. The run ends with the same
-            bits as one that was never interrupted.
+        resume: A result to go on from, up to `rounds` rounds in all. With the same arguments the
+            run ends with the same bits as one that was never interrupted; with another method or
+            seed, which a private method may not have, `about["before"]` of the result names those
+            of the earlier rounds.
         checkpoint: Called now and then with the result so far, from which a run can resume. Of
             several processes only the first calls it, shows progress and calls `on_evaluation`.
         checkpoint_seconds: The time between two such calls, if rounds are not longer.
@@ -100,6 +102,8 @@ def simulate(
     check("simulate", "lanes", lanes, at_least(1).or_none("as many as fit"))
     check("simulate", "deterministic", deterministic, flag)
     check("simulate", "checkpoint_seconds", checkpoint_seconds, at_least_zero)
+    if resume is not None:
+        resuming.check(resume, algorithm, rounds)
     joined = jax.distributed.is_initialized()  # by other processes, which compute the same run
     together = hosts.Together() if joined else None
     with (

@@ -20,7 +20,7 @@ from fedloom.pytrees import payload_bytes, to_host
 from fedloom.rounds import program
 from fedloom.rounds.parts import Plan
 from fedloom.rounds.program import State
-from fedloom.simulator import all_cores, handing_over, hosts, lanes, places
+from fedloom.simulator import all_cores, handing_over, hosts, lanes, places, resuming
 from fedloom.simulator.all_cores import AllCores
 from fedloom.simulator.handing_over import Sent, WayBack, copied, is_gone
 from fedloom.simulator.progress import Progress
@@ -56,6 +56,8 @@ class Simulation:
         self._checkpoint, self._checkpoint_seconds = checkpoint, checkpoint_seconds
         self._last_checkpoint = time.monotonic()
         self.about = {"algorithm": repr(algorithm), **task.about, "seed": seed}
+        if resume is not None:
+            self.about |= resuming.before(resume, self.about)
         self._spent: Callable[[int], dict[str, float]] | None = None  # of privacy, after a round
         if isinstance(algorithm, Wrapper):  # one of its layers may be private
             self._spent = privacy_ledger.ledger(algorithm, task.federation)
