@@ -88,7 +88,7 @@ def test_a_gap_and_a_unique_solution_do_not_warn():
 def test_where_the_zero_model_is_not_allowed_no_gap_is_relative_to_it(constraint):
     """Relative to infinity every model has a gap of 0."""
     problem = fl.problems.Logistic(l2=0.01, regulariser=constraint)
-    with pytest.raises(ParameterError, match="relative_gap.* violates a constraint.*Use 'gap'"):
+    with pytest.raises(ParameterError, match=r"relative_gap.* violates a constraint.*Use 'gap'"):
         run("relative_gap", problem, X)
     assert run("gap", problem, X).final["gap"] > 0
 
