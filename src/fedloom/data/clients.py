@@ -121,7 +121,8 @@ def from_arrays(
 ) -> Clients:
     """Clients from one (x, y) pair for each of them.
 
-    Whole numbers and texts are classes, under their own names; other labels make a regression.
+    Labels of an integer type and texts are classes, under their own names. Floats make a
+    regression, also where all of them are whole: pass y.astype(int) for classes.
 
     Args:
         parts: Features (rows, ...) and labels (rows,) of each client. Labels of shape (rows, k) are
@@ -129,8 +130,8 @@ def from_arrays(
             stay on the disk.
         test: Test rows in the same form, one pair for each client.
         names: What the clients are called; by default "client 0", "client 1", ...
-        regression: Whether labels are numbers to predict, such as counts; by default where they are
-            not all whole.
+        regression: Whether labels are numbers to predict, such as counts; by default where some
+            client's are floats.
     """
     if len(parts) == 0:
         raise DataError(
