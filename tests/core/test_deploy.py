@@ -133,6 +133,20 @@ def test_a_saved_run_of_clients_without_states_gives_the_models_of_the_unsaved_o
     assert is_the_hubs == (name == "FedAvg")
 
 
+@pytest.mark.parametrize("problem", [fl.problems.Logistic(), fl.problems.Multinomial()])
+def test_no_rows_have_no_scores(problem):
+    clients = fl.data.from_arrays([(np.eye(3), np.array([0, 1, 0]))] * 2)
+    method = fl.algorithms.FedAvg(lr=0.1)
+    result = fl.simulate(method, problem, clients, rounds=1)
+    for taken in (
+        fl.deploy.take(method, problem, clients, result),
+        made(fl.models.CNN1(), (28, 28, 1)),
+    ):
+        some = taken.predict(np.ones((2, *taken.features), np.float32))
+        none = taken.predict(np.ones((0, *taken.features), np.float32))
+        assert none.shape == (0, *some.shape[1:]) and none.dtype == some.dtype
+
+
 def test_a_model_is_taken_with_the_method_that_was_run():
     clients = fl.data.from_arrays([(np.eye(3), np.array([0, 1, 0]))] * 2)
     problem = fl.problems.Logistic()
