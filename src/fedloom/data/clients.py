@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.data.arrays import as_pairs, check_alike
+from fedloom.data.arrays import as_pairs, check_alike, check_names
 from fedloom.data.dataset import described, left_out_text
 from fedloom.data.normalising import Normalisation
 from fedloom.errors import DataError
@@ -142,7 +142,8 @@ def from_arrays(
             f"test must have one (x, y) pair for each of the {len(parts)} clients; got "
             f"{len(test)}. Use arrays of length 0 where a client has no test rows."
         )
-    names = tuple(names or (f"client {i}" for i in range(len(parts))))
+    names = tuple(f"client {i}" for i in range(len(parts))) if names is None else tuple(names)
+    check_names(names, len(parts))
     train = as_pairs(names, parts)
     tested = None if test is None else as_pairs(names, test)
     check_alike(names, [*train, *(tested or [])])
