@@ -209,6 +209,9 @@ def test_metrics_are_listed_and_explained(capsys):
     listed = {row["key"]: row for row in json.loads(capsys.readouterr().out)}
     assert set(listed) == set(METRICS)
     assert listed["f1"]["better"] == "larger" and listed["rmse"]["problems"] == "regression"
+    assert listed["loss"]["problems"] == "any but saddle problems and cox"  # which refuse it
+    assert "loss" not in {**fl.problems.Cox().metrics(), **fl.problems.Bilinear().metrics()}
+    assert "t_i < t_j, or t_i = t_j, j censored" in METRICS["concordance"].formula
     for key in METRICS:
         assert main(["explain", key]) == 0
         told = capsys.readouterr().out

@@ -126,6 +126,18 @@ def test_predict_takes_the_model_of_a_site(here, capsys):
     assert "has no site 'sout'. Did you mean 'south'" in capsys.readouterr().err
 
 
+def test_a_method_whose_sites_keep_nothing_makes_their_models_anew(here, tmp_path, capsys):
+    (here / "adapted.toml").write_text(
+        SETTINGS.replace('"pfedme"', '"per_fedavg"').replace("penalty = 1.0\nouter_lr = 0.3\n", "")
+    )
+    kept, out = str(tmp_path / "adapted"), str(tmp_path / "own.safetensors")
+    assert main(["run", "adapted.toml", "--out", kept]) == 0
+    said, _ = predicted([kept, "new.csv", "--site", "south"], capsys)
+    assert not said.equals(predicted([kept, "new.csv"], capsys)[0])
+    assert main(["export", kept, "--to", "safetensors", "--site", "south", "--out", out]) == 0
+    assert predicted([out, "new.csv"], capsys)[0].equals(said)
+
+
 @pytest.mark.parametrize("site", [(), ("--site", "south")], ids=["hub", "site"])
 def test_an_exported_model_says_the_same_with_its_preparation(here, site, capsys, tmp_path):
     said, _ = predicted(["kept", "new.csv", *site], capsys)

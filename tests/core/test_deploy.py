@@ -119,6 +119,44 @@ def test_taking_a_clients_model_from_a_result(tmp_path):
         fl.deploy.take(method, problem, clients, result, 3)
 
 
+@pytest.mark.parametrize("name", ["PerFedAvg", "FineTuning", "FedAvg"])
+def test_a_saved_run_of_clients_without_states_gives_the_models_of_the_unsaved_one(name, tmp_path):
+    rows = [(RNG.normal(size=(m, 3)), np.arange(m) % 2) for m in (6, 9)]
+    clients, problem = fl.data.from_arrays(rows), fl.problems.Logistic()
+    method = getattr(fl.algorithms, name)(lr=0.1)
+    result = fl.simulate(method, problem, clients, rounds=2)
+    result.save(tmp_path / "run")
+    loaded = fl.load(tmp_path / "run")
+    own, saved = (fl.deploy.take_all(method, problem, clients, run) for run in (result, loaded))
+    jax.tree.map(np.testing.assert_array_equal, [m.arrays for m in own], [m.arrays for m in saved])
+    is_the_hubs = np.array_equal(saved[1].arrays[0]["weights"].ravel(), result.model)
+    assert is_the_hubs == (name == "FedAvg")
+
+
+@pytest.mark.parametrize("problem", [fl.problems.Logistic(), fl.problems.Multinomial()])
+def test_no_rows_have_no_scores(problem):
+    clients = fl.data.from_arrays([(np.eye(3), np.array([0, 1, 0]))] * 2)
+    method = fl.algorithms.FedAvg(lr=0.1)
+    result = fl.simulate(method, problem, clients, rounds=1)
+    for taken in (
+        fl.deploy.take(method, problem, clients, result),
+        made(fl.models.CNN1(), (28, 28, 1)),
+    ):
+        some = taken.predict(np.ones((2, *taken.features), np.float32))
+        none = taken.predict(np.ones((0, *taken.features), np.float32))
+        assert none.shape == (0, *some.shape[1:]) and none.dtype == some.dtype
+
+
+def test_a_model_is_taken_with_the_method_that_was_run():
+    clients = fl.data.from_arrays([(np.eye(3), np.array([0, 1, 0]))] * 2)
+    problem = fl.problems.Logistic()
+    result = fl.simulate(fl.algorithms.FedAvg(lr=0.1), problem, clients, rounds=1)
+    with pytest.raises(
+        fl.errors.ParameterError, match=r"its method was FedAvg.*here it is Scaffold"
+    ):
+        fl.deploy.take(fl.algorithms.Scaffold(lr=0.1), problem, clients, result, client=0)
+
+
 def test_files_that_are_no_packed_models_are_refused(tmp_path):
     own, path = made(fl.models.MLP((5, 4)), (4,), bits=1), tmp_path / "own.safetensors"
     own.save(path)

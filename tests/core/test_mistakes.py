@@ -105,6 +105,11 @@ def test_wrong_objects_are_answered_with_what_to_write(arguments, parts):
         ({"a": METHOD}, {"seeds": 2}, ["seeds must be a list", "seeds=range(2)"]),
         ({"a": METHOD}, {"seeds": ()}, ["seeds must be a list", "(0, 1, 2)"]),
         ({"a": METHOD}, {"seeds": ["a"]}, ["seeds must be a list"]),
+        ({"a": METHOD}, {"seed": 3}, ["seed is of a single run", "Write seeds=(0, 1, 2)"]),
+        ({"a": METHOD}, {"progress": False}, ["progress is of a single run"]),
+        ({"a": METHOD}, {"resume": None}, ["resume is of a single run", "Write out="]),
+        ({"a": METHOD}, {"checkpoint": print}, ["checkpoint is of a single run", "Write out="]),
+        ({"a": METHOD}, {"on_evaluation": print}, ["on_evaluation is of a single run"]),
         ({"a": METHOD}, {"round": 3}, ["no option 'round'", "Did you mean 'rounds'"]),
     ],
 )

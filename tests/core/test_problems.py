@@ -157,6 +157,18 @@ def test_a_loss_of_your_own():
         (lambda: oracle(fl.problems.Logistic(), classes()), "Logistic needs labels of 2 classes"),
         (lambda: oracle(fl.problems.Multinomial(), regression()), "Multinomial needs class labels"),
         (
+            lambda: oracle(fl.problems.Logistic(), [(np.eye(2), np.array([0.0, 1.0]))]),
+            r"Logistic needs class labels; .* pass integers, such as y\.astype\(int\), or words",
+        ),
+        (
+            lambda: oracle(fl.problems.Multinomial(), [(np.eye(2), np.array([1, 1]))]),
+            "2 classes or more; the data have 1",
+        ),
+        (
+            lambda: oracle(fl.problems.Supervised(fl.models.MLP()), regression()),
+            "'cross_entropy' needs class labels; the data have numbers to predict",
+        ),
+        (
             lambda: oracle(fl.problems.Supervised(fl.models.CNN()), classes()),
             "CNN needs images of shape",
         ),

@@ -175,6 +175,24 @@ def test_a_saved_result_comes_back(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["kept"]
 
 
+def test_a_result_of_another_run_is_not_resumed():
+    clients = fl.data.from_arrays([(np.eye(4), np.array([0, 1, 0, 1]))] * 2)
+    few = fl.data.from_arrays([(np.eye(4)[:, :3], np.array([0, 1, 0, 1]))] * 2)
+    three = fl.data.from_arrays([(np.eye(4), np.array([0, 1, 0, 1]))] * 3)
+    method, problem = fl.algorithms.Scaffold(lr=0.1), fl.problems.Logistic()
+    begun = fl.simulate(method, problem, clients, rounds=1)
+    for other, said in (
+        ((method, fl.problems.Multinomial(), clients), "its problem was Logistic.* Multinomial"),
+        ((fl.algorithms.FedAvg(lr=0.1), problem, clients), "its method was Scaffold.* FedAvg"),
+        ((method, problem, three), "its number of clients was 2, and here it is 3"),
+        ((method, problem, few), "its state has other arrays, as with other columns"),
+    ):
+        with pytest.raises(fl.errors.ParameterError, match=f"^simulate: resume must be .*{said}"):
+            fl.simulate(*other, rounds=2, resume=begun)
+    with pytest.raises(ValueError, match="its precision was float32, and here it is float64"):
+        fl.simulate(method, problem, clients, rounds=2, precision="float64", resume=begun)
+
+
 def test_a_folder_of_others_is_not_overwritten(tmp_path):
     (tmp_path / "theirs").mkdir()
     with pytest.raises(fl.FedloomError, match="is not a saved result"):

@@ -12,7 +12,9 @@ from scipy.sparse import csr_array, random_array
 
 import fedloom as fl
 from fedloom.algorithms import EGVFL, FedAvg, SplitTraining
+from fedloom.exchange import wire
 from fedloom.measuring import party_scores
+from fedloom.measuring.prediction import SHARE
 from fedloom.operators import blocks
 from fedloom.operators.blocks import Dense, Sparse, block
 from fedloom.problems.losses import LOSSES
@@ -182,6 +184,34 @@ def test_shares_lie_with_their_parties_and_predict_together(tmp_path):
     with pytest.raises(fl.FedloomError, match="share has"):
         wrong = held_out | {"party 0": held_out["party 1"]}
         fl.joint_predict(problem, wrong, tmp_path)
+
+
+def test_scores_are_of_all_parties_of_the_run_and_of_the_same_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    features = {
+        name: rng.normal(size=(20, width)) for name, width in (("p", 2), ("q", 1), ("r", 3))
+    }
+    problem = fl.problems.Vertical(loss="squared")
+    parties = fl.data.from_parties(features, features["p"].sum(1) + features["r"].sum(1))
+    result = fl.simulate(EGVFL(step=0.1), problem, parties, rounds=2)
+    fl.save_shares(result, tmp_path)
+    whole = fl.joint_predict(problem, features, tmp_path)
+    backwards = dict(reversed(features.items()))
+    np.testing.assert_array_equal(fl.joint_predict(problem, backwards, tmp_path), whole)
+    few = {name: features[name] for name in ("p", "r")}
+    said = "features must be given for p, q, r, with whom the share of 'p' was trained; got p, "
+    for others in (few, features | {"s": features["q"]}):
+        with pytest.raises(fl.FedloomError, match=said):
+            fl.joint_predict(problem, others, tmp_path)
+    with pytest.raises(fl.FedloomError, match="the same rows; got rows of p: 20, q: 19, r: 20"):
+        fl.joint_predict(problem, features | {"q": features["q"][1:]}, tmp_path)
+    for name, share in result.model.items():  # as older versions and sites wrote it
+        wire.write_file(tmp_path / name / SHARE, share)
+    np.testing.assert_array_equal(fl.joint_predict(problem, features, tmp_path), whole)
+    with pytest.raises(fl.FedloomError, match="for p, q, r, whose shares lie in"):
+        fl.joint_predict(problem, few, tmp_path)
+    with pytest.raises(fl.FedloomError, match="there are no shares"):
+        fl.joint_predict(problem, features, tmp_path / "elsewhere")
 
 
 def test_a_fusion_network_predicts_from_the_embeddings_of_all_parties(tmp_path):

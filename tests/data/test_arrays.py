@@ -114,6 +114,11 @@ def test_arrays_that_do_not_fit():
         from_arrays([(X, Y), (X[:, :1], Y)])
     with raises(DataError, "client 'b'", "shape (2,)", "got (3,)"):
         from_arrays(PAIRS, test=[(X, Y), (np.ones((1, 3)), [0])], names=["a", "b"])
+    for few_or_many in (["a"], ["a", "b", "c"], []):
+        with raises(DataError, "one for each of the 2 clients", f"got {len(few_or_many)}"):
+            from_arrays(PAIRS, names=few_or_many)
+    with raises(DataError, "names must be different ones; got 'a' more than once"):
+        from_arrays(PAIRS, names=["a", "a"])
     with raises(DataError, "client 'client 1'", "labels must be numbers", "got texts"):
         from_arrays([(X, Y), (X, ["a", "b", "c"])])
     with raises(DataError, "client 'client 0'", "pair (x, y)", "got ndarray"):

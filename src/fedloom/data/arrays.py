@@ -1,5 +1,6 @@
 """Arrays that a user hands over, looked at before anything is made of them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,21 @@ from fedloom.errors import DataError
 
 Pair = tuple[np.ndarray, np.ndarray]
 _KINDS = {"b": "whole numbers", "i": "whole numbers", "u": "whole numbers", "f": "numbers"}
+
+
+def check_names(names: Sequence[Any], clients: int) -> None:
+    """Raise DataError where clients do not have a name each, or where some share one."""
+    if len(names) != clients:
+        raise DataError(
+            f"from_arrays: names must be one for each of the {clients} clients; got {len(names)}. "
+            f"Name all of them, or leave names out."
+        )
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"from_arrays: names must be different ones; got {', '.join(map(repr, twice))} more "
+            f"than once. Give every client a name of its own."
+        )
 
 
 def as_pairs(names: Sequence[str], parts: Sequence[Any]) -> list[Pair]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.data.arrays import as_numbers, as_pairs, check_alike
+from fedloom.data.arrays import as_numbers, as_pairs, check_alike, check_names
 from fedloom.data.dataset import described, left_out_text
 from fedloom.data.normalising import Normalisation
 from fedloom.errors import DataError
@@ -121,7 +121,8 @@ def from_arrays(
 ) -> Clients:
     """Clients from one (x, y) pair for each of them.
 
-    Whole numbers and texts are classes, under their own names; other labels make a regression.
+    Labels of an integer type and texts are classes, under their own names. Floats make a
+    regression, also where all of them are whole: pass y.astype(int) for classes.
 
     Args:
         parts: Features (rows, ...) and labels (rows,) of each client. Labels of shape (rows, k) are
@@ -129,8 +130,8 @@ def from_arrays(
             stay on the disk.
         test: Test rows in the same form, one pair for each client.
         names: What the clients are called; by default "client 0", "client 1", ...
-        regression: Whether labels are numbers to predict, such as counts; by default where they are
-            not all whole.
+        regression: Whether labels are numbers to predict, such as counts; by default where some
+            client's are floats.
     """
     if len(parts) == 0:
         raise DataError(
@@ -141,7 +142,8 @@ def from_arrays(
             f"test must have one (x, y) pair for each of the {len(parts)} clients; got "
             f"{len(test)}. Use arrays of length 0 where a client has no test rows."
         )
-    names = tuple(names or (f"client {i}" for i in range(len(parts))))
+    names = tuple(f"client {i}" for i in range(len(parts))) if names is None else tuple(names)
+    check_names(names, len(parts))
     train = as_pairs(names, parts)
     tested = None if test is None else as_pairs(names, test)
     check_alike(names, [*train, *(tested or [])])

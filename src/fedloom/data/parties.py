@@ -87,7 +87,8 @@ def from_parties(
     Args:
         features: Arrays of shape (s, d_i), dense or scipy sparse, by the names of the parties or
             in turn. Row k is the same person everywhere; `fl.data.align` makes it so.
-        y: The labels. Whole numbers and texts are classes; other labels make a regression.
+        y: The labels. Those of an integer type and texts are classes; floats make a regression,
+            also where all of them are whole.
         test: Features and labels of test rows, in the same form.
         regression: Whether labels are numbers to predict, whole ones too.
     """

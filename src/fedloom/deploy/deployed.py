@@ -50,7 +50,7 @@ class Deployed:
         Of counts, whose scores are logarithms, the counts that are expected.
 
         Args:
-            x: Rows of the shape `features`, stacked along a first axis.
+            x: Rows of the shape `features`, stacked along a first axis; there may be none.
         """
         with jax.enable_x64(self.dtype == np.float64):
             x = jnp.asarray(x)
@@ -58,6 +58,10 @@ class Deployed:
                 raise DataError(
                     f"predict: rows must have shape {self.features}; got {x.shape[1:]}. Reshape x."
                 )
+            if len(x) == 0:  # of which networks cannot be computed
+                one = jax.ShapeDtypeStruct((1, *self.features), x.dtype)
+                like = jax.eval_shape(self.model.apply, self.arrays, one)
+                return np.zeros((0, *like.shape[1:]), like.dtype)
             scores = _apply(self.model, self.arrays, x)
             return np.asarray(jnp.exp(scores) if self.link == LOG else scores)
 

@@ -12,7 +12,7 @@ from fedloom.data.clients import Clients
 from fedloom.deploy.deployed import Deployed
 from fedloom.deploy.networks import link_of, network_of
 from fedloom.errors import DataError
-from fedloom.exchange import wire
+from fedloom.measuring.earlier import state_of
 from fedloom.measuring.result import Result
 from fedloom.oracles import AnyOracle
 from fedloom.parameters import Rule, check
@@ -107,10 +107,10 @@ def _taken(
         federation = assemble(problem, clients, None, precision)
         root, plan = draws.key(0), Plan(None, None)
         like = jax.eval_shape(lambda: program.opening(algorithm, federation, root, plan)[:2])
-        kept = (result.state.hub, tuple(result.state.clients))
-        hub, states = wire.from_named(wire.named(kept), like)
-        vector = algorithm.model(hub, federation.fed)
-        for group, state in zip(federation.groups, states, strict=True):
+        given = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
+        kept = state_of("take: result", result, given, *like)
+        vector = algorithm.model(kept.hub, federation.fed)
+        for group, state in zip(federation.groups, kept.clients, strict=True):
             members = range(len(clients)) if group.members is None else group.members
             for place, client in enumerate(members):
                 if client not in wanted:

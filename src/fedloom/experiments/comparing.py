@@ -29,6 +29,13 @@ from fedloom.simulator.progress import Progress
 from fedloom.simulator.run import simulate
 
 COMPARED = "compared"  # in `about` of a result that is kept: the column that was compared
+_INSTEAD = {  # of options of `simulate`
+    "seed": "Write seeds=(0, 1, 2), with every seed that is wanted.",
+    "progress": "Write watch=lambda name, seed: False, for no bar.",
+    "on_evaluation": "Write tracked=..., which is given the rows of each run.",
+    "checkpoint": "Write out=..., a folder in which runs are kept and go on.",
+    "resume": "Write out=..., a folder in which runs are kept and go on.",
+}
 _ALWAYS = ("round", "seconds", "bytes_up", "bytes_down", "epsilon")
 Watch = Callable[[str, int], Progress | bool | None]
 
@@ -133,7 +140,8 @@ def compare(
             `submit(function, *args)`, such as `concurrent.futures.ProcessPoolExecutor`,
             `dask.distributed.Client` or `submitit.AutoExecutor`. It needs `out`, a folder that all
             workers share. Methods and problems must be such as a settings file can name.
-        options: As for `simulate`. Metrics of a known optimum are taken against `fl.reference`.
+        options: As for `simulate`, but for what belongs to one run: seed, progress, on_evaluation,
+            checkpoint, resume. Metrics of a known optimum are taken against `fl.reference`.
 
     A method that diverges is kept with what it reached. Ctrl-C returns what was done.
     """
@@ -141,7 +149,7 @@ def compare(
     check_problem("compare", problem)
     divisions = Divisions(clients)
     check_seeds("compare", seeds)
-    check_options("compare", options, simulate)
+    check_options("compare", options, simulate, _INSTEAD)
     options = {"rounds": 100} | options
 
     metrics = options.get("metrics")

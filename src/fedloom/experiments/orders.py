@@ -32,7 +32,6 @@ from fedloom.protocol import Algorithm
 
 Order = dict[str, Any]  # plain values only
 _LOOK_AGAIN = 2.0  # seconds, at a run that another worker has
-_AT_HOME = ("progress",)  # options that mean nothing to a worker
 
 
 class Source(NamedTuple):
@@ -176,7 +175,7 @@ def _run_table(options: Mapping[str, Any]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     fields = {field.name for field in written(RunSettings)}
     for name, value in options.items():
-        if name in _AT_HOME or (value is None and name != "batch_size"):
+        if value is None and name != "batch_size":
             continue
         if name not in fields:
             raise _cannot_travel(f"the option {name} is an object of this process.")

@@ -35,6 +35,13 @@ from fedloom.rounds.given import (
 )
 from fedloom.simulator.run import simulate
 
+_INSTEAD = {  # of options of `simulate`
+    "seed": "Write seeds=(0, 1, 2), with every seed that is wanted.",
+    "progress": "Leave it out: no bar is shown, and tried=... is called after each run.",
+    "on_evaluation": "Write tried=..., which is called after each run.",
+    "checkpoint": "Write out=..., a folder in which the outcomes of runs are kept.",
+    "resume": "Write out=..., a folder in which the outcomes of runs are kept.",
+}
 _RUNGS = (4, 2, 1)  # successive halving looks after a quarter and after half of the rounds
 
 
@@ -106,13 +113,14 @@ def sweep(
         out: A folder in which the outcome of every run is kept, and read instead of run again.
         tried: Called after each run, with the setting, the seed and the metric.
         executor: Who does the runs, in other processes or on other hosts, as for `fl.compare`.
-        options: As for `simulate`.
+        options: As for `simulate`, but for what belongs to one run: seed, progress, on_evaluation,
+            checkpoint, resume.
     """
     check_methods("sweep", algorithms)
     check_problem("sweep", problem)
     check_clients("sweep", clients)
     check_seeds("sweep", seeds)
-    check_options("sweep", options, simulate)
+    check_options("sweep", options, simulate, _INSTEAD)
     check("sweep", "search", search, one_of(*SEARCHES))
     searching.check_keys(over, algorithms, problem)
     if search == "optuna" and halving:

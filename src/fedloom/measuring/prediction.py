@@ -2,10 +2,11 @@
 
 `save_shares` writes each party's share into a folder of that party's own. `joint_predict` lets
 every party read its share there and answer one exchange, in which only parts of scores travel. A
-fusion model is the label party's share, and says which parties' parts it takes, in which order.
+fusion model is the label party's share. Every share says which parties were in the run, in which
+order: scores of fewer or of others would look like scores and be wrong.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from fedloom.measuring.result import Result, nested
 from fedloom.problems.vertical import LABEL_PARTY, Vertical
 
 SHARE = "share.safetensors"  # a party's share of a model
+_PARTIES = "parties"  # of what a share says: the names of all parties of its run, in their order
 
 
 def save_shares(result: Result, folder: str | Path) -> None:
@@ -33,10 +35,11 @@ def save_shares(result: Result, folder: str | Path) -> None:
             fusion model alone.
         folder: Under which each party has a folder of its own.
     """
-    if not isinstance(result.model, dict):
+    known = {*result.client_names, LABEL_PARTY}
+    if not isinstance(result.model, dict) or not known.issuperset(result.model):
         raise DataError("save_shares needs the result of a vertical run: a share for each party.")
     for name, share in result.model.items():
-        facts = {"parties": list(result.client_names)} if name == LABEL_PARTY else None
+        facts = {_PARTIES: list(result.client_names)}
         wire.write_file(Path(folder) / name / SHARE, share, facts)
 
 
@@ -45,20 +48,21 @@ def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | 
 
     Args:
         problem: What was optimised.
-        features: Each party's features of the same rows, by the party's name.
+        features: Each party's features of the same rows, by the party's name: of all parties of
+            the run, and of nobody else.
         folder: Where `save_shares` put the shares, and the label party's fusion model if there is
-            one.
+            one. Where no share says who the parties were, as those that sites of a federation or
+            older versions of fedloom wrote, they are whoever has a share in this folder.
     """
-    fusion = None
-    if problem.fusion is not None:
-        fusion, facts = _read(Path(folder) / LABEL_PARTY / SHARE)
-        features = _in_order(features, facts["parties"])
+    fused = () if problem.fusion is None else (LABEL_PARTY,)
+    features = _of_all_parties(features, (*fused, *features), Path(folder))
+    rows = _number_of_rows(features)
+    fusion = _read(Path(folder) / LABEL_PARTY / SHARE)[0] if fused else None
     shares = {name: _read(Path(folder) / name / SHARE)[0] for name in features}
     head = jax.tree.leaves(next(iter(shares.values())))[0]
     classes = head.shape[-1] if problem.loss == "softmax" else 2
     if fusion is not None and problem.loss == "softmax":
         classes = _classes(problem, fusion, len(shares))
-    rows = next(iter(features.values())).shape[0]
     parties = Parties(
         tuple(features.values()), np.zeros(rows, np.int32), tuple(features), np.arange(classes)
     )
@@ -87,14 +91,41 @@ def _read(path: Path) -> tuple[Any, dict[str, Any]]:
     return nested(arrays, namespaces=False), facts
 
 
-def _in_order(features: Mapping[str, Any], parties: list[str]) -> dict[str, Any]:
-    """The parties' features in the order in which the fusion model takes their parts."""
-    if set(features) != set(parties):
+def _of_all_parties(
+    given: Mapping[str, Any], owners: Sequence[str], folder: Path
+) -> dict[str, Any]:
+    """The parties' features in the order of the run; refused where one is missing or too many."""
+    there = [name for name in owners if (folder / name / SHARE).exists()]
+    facts = {name: _read(folder / name / SHARE)[1] for name in there}
+    told = [
+        (facts[name][_PARTIES], f"with whom the share of {name!r} was trained")
+        for name in there
+        if _PARTIES in facts[name]
+    ]
+    if not told:
+        held = sorted({path.parent.name for path in folder.glob(f"*/{SHARE}")} - {LABEL_PARTY})
+        told = [(held, f"whose shares lie in {folder}")]
+        if not held:
+            raise DataError(f"{folder}: there are no shares. Write them with save_shares.")
+    for parties, whence in told:
+        if set(given) != set(parties):
+            raise DataError(
+                f"features must be given for {', '.join(parties)}, {whence}; got "
+                f"{', '.join(given) or 'none'}. Pass the features of all of them, of nobody else."
+            )
+    return {name: given[name] for name in told[0][0]}
+
+
+def _number_of_rows(features: Mapping[str, Any]) -> int:
+    """How many rows there are, the same at every party."""
+    counts = {name: block.shape[0] for name, block in features.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{name}: {count}" for name, count in counts.items())
         raise DataError(
-            f"features must be given for {', '.join(parties)}, with whom the fusion model was "
-            f"trained; got {', '.join(features) or 'none'}. Pass the features of all of them."
+            f"all parties must have features of the same rows; got rows of {told}. "
+            f"Align them with fl.data.align."
         )
-    return {name: features[name] for name in parties}
+    return next(iter(counts.values()))
 
 
 def _classes(problem: Vertical, fusion: Any, parties: int) -> int:

@@ -165,7 +165,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def load(path: str | Path) -> Result:
-    """Read a saved result; the states have the same fields as before, without their classes."""
+    """Read a saved result; its states have the fields that hold arrays, without their classes."""
     folder = Path(path)
     file = folder / _ABOUT
     try:

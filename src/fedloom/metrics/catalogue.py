@@ -118,7 +118,7 @@ def _of_rows(
 
 _ENTRIES = (
     _of_rows("accuracy", "classification", "share of rows whose class is found", "mean [s says y]"),
-    _of_rows("loss", "any but saddle problems", "the problem's loss", "mean loss(s, y)"),
+    _of_rows("loss", "any but saddle problems and cox", "the problem's loss", "mean loss(s, y)"),
     _of_rows(
         *("deviance", "poisson", "twice the log-likelihood that the model lacks"),
         *("mean 2 (y log(y / m) - y + m)", Poisson()),
@@ -131,7 +131,7 @@ _ENTRIES = (
         *("concordance", True, "cox"),
         "Harrell's C, over the rows of all clients: of the pairs of which it is known who had the "
         "event first, the share in which that one has the larger score",
-        "P(s_i > s_j | t_i < t_j, i has the event), ties counting half",
+        "P(s_i > s_j | i has the event; t_i < t_j, or t_i = t_j, j censored), ties of s count half",
         _POOLED_COLUMNS.format("concordance"),
         "Labels that are pairs are not known over a network.",
     ),

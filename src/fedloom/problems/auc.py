@@ -28,7 +28,7 @@ from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_p
 from fedloom.problems.linear import check_one_label
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
-from fedloom.problems.two_classes import not_two_classes
+from fedloom.problems.two_classes import not_two_classes, numbers_for_classes
 from fedloom.rows import Rows, Spec
 from fedloom.types import Array, Held, Scalar, Tree
 
@@ -73,6 +73,8 @@ class AUC(SaddleProblem):
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """A fresh score model, and both centres at zero."""
+        if spec.classes == 0:
+            raise numbers_for_classes("AUC", "Choose another problem for a regression.")
         if spec.classes != 2:
             raise DataError(
                 f"AUC needs labels of 2 classes; the data have {spec.classes}. {_OTHERS}"

@@ -13,7 +13,7 @@ from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param, weighed
 from fedloom.problems.regularisers import Regulariser
-from fedloom.problems.two_classes import not_two_classes
+from fedloom.problems.two_classes import not_two_classes, numbers_for_classes
 from fedloom.rows import Rows, Spec
 from fedloom.types import Array, Held, Tree
 
@@ -93,6 +93,8 @@ class Logistic(Problem):
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights."""
+        if spec.classes == 0:
+            raise numbers_for_classes("Logistic", _OTHERS)
         if spec.classes != 2:
             raise DataError(
                 f"Logistic needs labels of 2 classes; the data have {spec.classes}. {_OTHERS}"
@@ -145,8 +147,13 @@ class Multinomial(Problem):
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights."""
-        if spec.classes < 2:
-            raise DataError("Multinomial needs class labels; the data have none. Use LeastSquares.")
+        if spec.classes == 0:
+            raise numbers_for_classes("Multinomial", "Use LeastSquares for a regression.")
+        if spec.classes == 1:
+            raise DataError(
+                "Multinomial needs labels of 2 classes or more; the data have 1. "
+                "Add rows of another class."
+            )
         return linear_start((number_of_columns(spec), spec.classes), self.intercept, spec.dtype)
 
     def losses(self, model: Tree, rows: Rows) -> Array:

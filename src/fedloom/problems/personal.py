@@ -24,6 +24,7 @@ from fedloom.problems.computing import compute_param, rematerialise_param
 from fedloom.problems.linear import cross_entropy
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.supervised import Supervised
+from fedloom.problems.two_classes import numbers_for_classes
 from fedloom.rows import Batch, ClientRows, Rows, Spec
 from fedloom.types import Array, Held, Scalar, Tree
 
@@ -228,8 +229,13 @@ class Personal(_Classification):
 
     def groups(self, clients: Any) -> list[tuple[Problem, Sequence[int] | None]]:
         """The clients with the same network and bits, each set with its variant."""
-        if clients.classes < 2:
-            raise DataError("Personal needs class labels; the data have none. Use Supervised.")
+        if clients.classes == 0:
+            raise numbers_for_classes("Personal", "Use Supervised for a regression.")
+        if clients.classes == 1:
+            raise DataError(
+                "Personal needs labels of 2 classes or more; the data have 1. "
+                "Add rows of another class."
+            )
         spec = Spec(clients.train.x.shape[1:], clients.classes, "float32")
         own, bits = self._own(), self.bits if isinstance(self.bits, tuple) else (self.bits,)
         members: dict[tuple[Model, int], list[int]] = {}

@@ -13,6 +13,7 @@ from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_p
 from fedloom.problems.computing import compute_param, computed, rematerialise_param
 from fedloom.problems.linear import accuracy, check_numbers, cross_entropy
 from fedloom.problems.regularisers import Regulariser
+from fedloom.problems.two_classes import numbers_for_classes
 from fedloom.rows import Batch, Rows, Spec
 from fedloom.types import Array, Held, Tree
 
@@ -65,6 +66,11 @@ class Supervised(Problem):
 
     def agree(self, clients: Any) -> "Supervised":
         """The problem with the weights of classes as numbers."""
+        numbers = clients.classes == 0 and clients.train.y.dtype.kind == "f"
+        if self.loss == "cross_entropy" and numbers:
+            raise numbers_for_classes(
+                "Supervised with loss = 'cross_entropy'", "Use loss = 'squared' for a regression."
+            )
         if self.class_weights is None or clients.classes == 0:
             return self
         agreed_on = agreed("Supervised", self.class_weights, clients)

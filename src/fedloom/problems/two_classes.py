@@ -1,4 +1,4 @@
-"""The error of a problem of two classes on data that have others, with what they are and where."""
+"""The errors of a problem of classes on data that have others, or numbers."""
 
 from typing import Any
 
@@ -27,6 +27,14 @@ def not_two_classes(owner: str, clients: Any, others: str) -> DataError:
     return DataError(
         f"{owner} needs labels of 2 classes; the data have {clients.classes}: {', '.join(listed)}. "
         f"Write classes that are the same alike. {others}"
+    )
+
+
+def numbers_for_classes(owner: str, others: str) -> DataError:
+    """The error on the labels of a regression, as whole numbers are too where they are floats."""
+    return DataError(
+        f"{owner} needs class labels; the data have numbers to predict. For classes pass integers, "
+        f"such as y.astype(int), or words. {others}"
     )
 
 

@@ -37,12 +37,26 @@ def named(function: F) -> F:
     return checked  # type: ignore[return-value]
 
 
-def check_options(who: str, given: Iterable[str], function: Callable[..., Any]) -> None:
-    """Raise ParameterError where options are not keyword arguments of a function."""
+def check_options(
+    who: str, given: Mapping[str, Any], function: Callable[..., Any], instead: Mapping[str, str]
+) -> None:
+    """Raise ParameterError where options are not keyword arguments of a function of one run.
+
+    Args:
+        who: What has many such runs.
+        given: The options.
+        function: What does one run.
+        instead: The options that `who` sets for each of its runs, and what to write in their place.
+    """
     known = [
         p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY
     ]
-    for name in given:
+    for name, value in given.items():
+        if name in instead:
+            raise ParameterError(
+                f"{who}: {name} is of a single run, and {who} sets it for each of its runs; got "
+                f"{value!r}. {instead[name]}"
+            )
         if name not in known:
             raise ParameterError(f"{who}: there is no option {name!r}. {closest(name, known)}")
 

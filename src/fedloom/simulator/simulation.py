@@ -11,8 +11,8 @@ import numpy as np
 from fedloom import draws
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import DivergedError
-from fedloom.exchange import wire
 from fedloom.measuring import privacy_ledger
+from fedloom.measuring.earlier import state_of
 from fedloom.measuring.result import Result
 from fedloom.metrics import chosen as metrics_of
 from fedloom.protocol import Algorithm
@@ -105,8 +105,7 @@ class Simulation:
     def _take_over(self, earlier: Result) -> None:
         opening = functools.partial(program.opening, plan=self.plan)
         hub, clients, _ = jax.eval_shape(opening, self.algorithm, self.federation, self.root)
-        like = State(np.zeros((), np.int64), hub, clients)
-        saved = wire.from_named(wire.named(earlier.state), like)
+        saved = state_of("simulate: resume", earlier, self.about, hub, clients)
         self.state = State(int(saved.round), *places.put((saved.hub, saved.clients), self.plan))
         # An interruption leaves an evaluation of its own, which the whole run does not have.
         for row, info in zip(earlier.rows, earlier.info, strict=True):
