@@ -89,7 +89,7 @@ def test_an_error_of_one_run_ends_all(clients):
     heard, wrong = [], fl.problems.Logistic()  # there are no classes
     jobs = [PlannedRun(RUNS[0][0], PROBLEM, seed) for seed in range(40)]
     jobs.append(PlannedRun(RUNS[0][0], wrong, 0))
-    with pytest.raises(DataError, match="Logistic needs classes"):
+    with pytest.raises(DataError, match="Logistic needs class labels"):
         simulate_many(jobs, clients, finished=lambda i, _: heard.append(i), **OPTIONS)
     assert len(heard) < 40
 

@@ -246,8 +246,14 @@ def test_problems_and_holders_must_fit():
         fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(), clients)
     with pytest.raises(fl.FedloomError, match="need a vertical problem"):
         fl.simulate(FedAvg(lr=0.1), fl.problems.LeastSquares(), parties)
-    with pytest.raises(fl.FedloomError, match="2 classes"):
+    with pytest.raises(fl.FedloomError, match=r"'logistic' needs class labels.*pass integers"):
         fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(loss="logistic"), parties)
+    several = fl.data.from_parties([np.ones((4, 1))], np.arange(4))
+    with pytest.raises(fl.FedloomError, match=r"'logistic' needs labels of 2 classes.* have 4"):
+        fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(loss="logistic"), several)
+    one = fl.data.from_parties([np.ones((4, 1))], np.zeros(4, int))
+    with pytest.raises(fl.FedloomError, match=r"'softmax' needs labels of 2 classes or more.* 1"):
+        fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(loss="softmax"), one)
     with pytest.raises(fl.FedloomError, match="takes no regulariser"):
         fl.simulate(EGVFL(step=0.1), fl.problems.Vertical(regulariser=fl.problems.L1(1)), parties)
     with pytest.raises(fl.FedloomError, match="metrics must be among"):

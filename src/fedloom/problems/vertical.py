@@ -28,6 +28,7 @@ from fedloom.parameters import at_least, flag, instance_of, one_of, param, param
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param
 from fedloom.problems.losses import LOSSES, Loss
 from fedloom.problems.regularisers import Regulariser
+from fedloom.problems.two_classes import numbers_for_classes
 from fedloom.rows import Spec
 from fedloom.types import Array, Held, Tree
 
@@ -156,15 +157,20 @@ class Vertical(Problem):
             classes: How many classes there are; 0 for numbers.
             dtype: Of numbers.
         """
-        if self.loss == "softmax":
-            if classes < 2:
-                raise DataError("loss 'softmax' needs class labels; got numbers. Use 'squared'.")
-            return np.asarray(y, np.int32)
+        if self.loss != "squared" and classes == 0:
+            raise numbers_for_classes(f"loss {self.loss!r}", "Use 'squared' for a regression.")
+        if self.loss == "softmax" and classes < 2:
+            raise DataError(
+                f"loss 'softmax' needs labels of 2 classes or more; the data have {classes}. Add "
+                f"rows of another class."
+            )
         if self.loss == "logistic" and classes != 2:
             raise DataError(
                 f"loss 'logistic' needs labels of 2 classes; the data have {classes}. "
                 f"Use 'softmax' for several classes or 'squared' for a regression."
             )
+        if self.loss == "softmax":
+            return np.asarray(y, np.int32)
         return np.asarray(2 * y - 1 if classes == 2 else y, dtype)
 
     def loss_at(self, targets: Held, classes: int, dtype: DTypeLike) -> Loss:
