@@ -161,17 +161,21 @@ def test_every_turn_has_its_own_numbers_however_late_a_member_takes_them():
     assert taken[0] == taken[1] == [[10.0 * turn, 10.0 * turn + 1] for turn in range(8)]
 
 
-def test_a_member_that_begins_after_an_interruption_does_nothing(pair, monkeypatch):
+STOPS = [KeyboardInterrupt, TimeoutError, SystemExit]  # handlers of signals raise any of them
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_member_that_begins_after_an_interruption_does_nothing(pair, monkeypatch, stop):
     """Ctrl-C may come while a thread is started, when nobody can tell that it will run."""
     worked, begun = [], []
 
     def interrupted(thread):
         begun.append(thread)
-        raise KeyboardInterrupt
+        raise stop
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(stop):
             pair.do(worked.append)
     begun[0].run()
     assert not worked
@@ -179,25 +183,29 @@ def test_a_member_that_begins_after_an_interruption_does_nothing(pair, monkeypat
     assert len(pair.do(meeting_of(pair))) == 2  # nobody is left at a meeting
 
 
-def test_an_interruption_ends_members_that_wait(pair, monkeypatch):
+@pytest.mark.parametrize("stop", STOPS)
+def test_an_interruption_ends_members_that_wait(pair, monkeypatch, stop):
     """Ctrl-C is heard by the thread that began the others, and not by these."""
-    waiting, over = threading.Event(), threading.Event()
+    waiting, over, ended = threading.Event(), threading.Event(), []
     meet, wait = meeting_of(pair), threading.Event.wait
 
     def interrupted(event, timeout=None):
-        if event is over or not waiting.is_set():
+        if event is over or timeout is None or not waiting.is_set():  # None: a thread is started
             return wait(event, timeout)
         monkeypatch.undo()
         over.set()
-        raise KeyboardInterrupt
+        raise stop
 
     def work(rank):
-        if rank == 1:
-            return over.wait(10)
-        waiting.set()
-        return meet(rank)
+        try:
+            if rank == 1:
+                waiting.set()
+                return over.wait(10)
+            return meet(rank)
+        finally:
+            ended.append(rank)
 
     monkeypatch.setattr(threading.Event, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(stop):
         pair.do(work)
-    assert over.is_set()
+    assert sorted(ended) == [0, 1]

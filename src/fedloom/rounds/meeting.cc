@@ -58,15 +58,16 @@ struct Meeting {
 // One crew works at a time, and its members run one program. Neither is ever destroyed: threads may
 // be here still when the process ends.
 std::mutex& lock = *new std::mutex;
-auto& meetings = *new std::map<int64_t, std::unique_ptr<Meeting>>;  // by place in the program
+auto& meetings = *new std::map<int64_t, std::shared_ptr<Meeting>>;  // by place in the program
 std::atomic<bool> failed{false};  // whether a member has, so that nobody is to wait for it
 std::atomic<double> patience{60};  // seconds for which one waits while nobody computes
 
-Meeting& MeetingAt(int64_t place, int64_t size, ffi::RemainingArgs& like) {
+// The member who asks keeps it: nothing that is cleared is taken from under somebody.
+std::shared_ptr<Meeting> MeetingAt(int64_t place, int64_t size, ffi::RemainingArgs& like) {
   std::lock_guard<std::mutex> held(lock);
   auto& meeting = meetings[place];
-  if (!meeting) meeting = std::make_unique<Meeting>(size, like);
-  return *meeting;
+  if (!meeting) meeting = std::make_shared<Meeting>(size, like);
+  return meeting;
 }
 
 double SecondsOfCores() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -97,7 +98,8 @@ ffi::Error CannotMeet() { return ffi::Error::Internal("CannotMeetError"); }
 
 ffi::Error Share(int64_t size, int64_t place, ffi::RemainingArgs& args, ffi::RemainingRets& rets) {
   const int64_t rank = *args.get<ffi::AnyBuffer>(0)->typed_data<int32_t>();
-  Meeting& meeting = MeetingAt(place, size, args);
+  const auto kept = MeetingAt(place, size, args);
+  Meeting& meeting = *kept;
   if (!meeting.IsOf(args, rets)) return CannotMeet();
   auto& own = meeting.turns[rank].turn;
   const int64_t turn = own.load(std::memory_order_relaxed) + 1;
