@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -67,6 +68,9 @@ def put(tree: Tree, plan: Plan) -> Tree:
             # As `device_put`, which would send the rows around to compare them once more.
             array = np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
             return jax.make_array_from_callback(array.shape, where, lambda part: array[part])
+        if where is not None and hosts.several() and isinstance(leaf, float):
+            # `device_put` compares the processes' numbers, rounded to the precision, with this one.
+            leaf = jnp.asarray(leaf)  # rounded, and as one process has it: it takes on other types
         if isinstance(leaf, np.ndarray) and jax.default_backend() == "cpu":
             leaf = _aligned(leaf)
         return jax.device_put(leaf, where)
