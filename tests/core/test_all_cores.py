@@ -234,7 +234,7 @@ def crew_that_meets(monkeypatch, kind):
 
 @SEVERAL
 @pytest.mark.parametrize("kind", [Meetings, native_meetings.of])
-def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch, kind):
+def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch, capsys, kind):
     alone = simulate(devices=1, lanes=2)
     do, missed = Crew.do, []
 
@@ -250,6 +250,7 @@ def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch, kind):
     monkeypatch.setattr(meetings, "PATIENCE", 0.2)
     assert_same_bits(alone, simulate(devices=2, lanes=2))
     assert len(missed) == 1
+    assert capsys.readouterr().err.count("one thread goes on alone") == 1
 
 
 @SEVERAL

@@ -1,5 +1,7 @@
 """Members of a crew of threads: where they meet, and what becomes of them when one fails."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -60,6 +62,36 @@ def test_who_does_not_come_is_not_waited_for_for_ever(pair, monkeypatch):
     with pytest.raises(CannotMeetError):
         pair.do(lambda rank: None if rank else meet(rank))
     assert pair.do(lambda rank: meet(rank)["a"].tolist()) == [[[0.0, 1.0]]] * 2
+
+
+STOPPED = """
+import os, subprocess, sys, time
+import jax, jax.numpy as jnp
+from fedloom.rounds import meetings
+from fedloom.rounds.crew import Crew
+meetings.PATIENCE = 1.5
+pair = Crew(2)
+if sys.argv[1] == "python":
+    pair._meetings = meetings.Meetings(2)
+shared = jax.jit(lambda rank: pair.shared(jnp.arange(2), rank)).lower(jnp.int32(0)).compile()
+
+def work(rank):
+    if rank == 1:
+        me = os.getpid()
+        subprocess.run(["sh", "-c", f"sleep 0.1; kill -STOP {me}; sleep 2.5; kill -CONT {me}"])
+        time.sleep(0.3)
+    return shared(jnp.int32(rank)).tolist()
+
+print(pair.do(work))
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_while_a_process_is_stopped_nobody_loses_patience(kind):
+    """As by Ctrl-Z, or by a queue that gives its place to others."""
+    line = [sys.executable, "-c", STOPPED, kind]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "[[0, 1], [0, 1]]", done.stderr
 
 
 def test_as_many_threads_as_jax_is_told_to_have(monkeypatch):

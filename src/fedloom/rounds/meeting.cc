@@ -27,6 +27,7 @@ namespace {
 
 constexpr double kSoon = 2e-3;  // seconds within which the others come as a rule ...
 constexpr double kPart = 0.05, kPause = 0.05;  // ... and later it sleeps for a part, or so long
+constexpr double kStopped = 1;  // seconds within which it looks again, but where the process was stopped
 constexpr double kIdle = 0.05;  // nobody computes where less than so many cores are used
 
 struct alignas(64) Turn {  // of one member; nobody else's is in the same line of the cache
@@ -72,14 +73,16 @@ std::shared_ptr<Meeting> MeetingAt(int64_t place, int64_t size, ffi::RemainingAr
 
 double SecondsOfCores() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// Until all members have come to this turn; false: in vain.
+// Until all members have come to this turn; false: in vain. While the process is stopped nobody comes.
 bool AllCome(Meeting& meeting, int64_t turn) {
   auto come = [&](const Turn& member) { return member.turn.load(std::memory_order_acquire) >= turn; };
   const auto began = Clock::now();
-  double asked = 0, used = SecondsOfCores();
+  double asked = 0, looked = 0, used = SecondsOfCores();
   while (!std::all_of(meeting.turns.begin(), meeting.turns.end(), come)) {
     if (failed) return false;
     const double waited = Seconds(Clock::now() - began).count();
+    if (waited - looked > kStopped) asked += waited - looked;
+    looked = waited;
     if (waited - asked > patience) {
       if (SecondsOfCores() - used < kIdle * (waited - asked)) return false;
       asked = waited;

@@ -92,6 +92,7 @@ class AllCores:
         try:
             return self.crew.do(member)[0]
         except CannotMeetError:  # the state is as it was: a crew's program does not write over it
+            places.tell("one thread goes on alone, with the same numbers: the others did not come")
             self.end()
             return None
 
