@@ -14,7 +14,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
-from fedloom.errors import ParameterError
+from fedloom.errors import DivergedError, ParameterError
 from fedloom.rounds import crew, meetings, native_meetings
 from fedloom.rounds.crew import Crew, cores, crew_of
 from fedloom.rounds.meetings import CannotMeetError, Meetings
@@ -69,6 +69,18 @@ def test_two_threads_give_the_bits_of_one(name):
     method, problem, options = RUNS[name]
     one, two = (simulate(method, problem, devices=n, **options) for n in (1, 2))
     assert_same_bits(one, two)
+
+
+@SEVERAL
+def test_a_crew_diverges_as_one_thread_does_where_jax_looks_for_nan():
+    before = jax.config.jax_debug_nans
+    jax.config.update("jax_debug_nans", True)  # for all threads
+    try:
+        for devices in (1, 2):
+            with pytest.raises(DivergedError, match="not finite after round 1"):
+                simulate(fl.algorithms.FedAvg(lr=3e38), devices=devices, lanes=2)
+    finally:
+        jax.config.update("jax_debug_nans", before)
 
 
 @SEVERAL
