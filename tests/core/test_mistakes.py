@@ -105,6 +105,7 @@ def test_wrong_objects_are_answered_with_what_to_write(arguments, parts):
         ({"a": METHOD}, {"seeds": 2}, ["seeds must be a list", "seeds=range(2)"]),
         ({"a": METHOD}, {"seeds": ()}, ["seeds must be a list", "(0, 1, 2)"]),
         ({"a": METHOD}, {"seeds": ["a"]}, ["seeds must be a list"]),
+        ({"a": METHOD}, {"seeds": [1, 0, 1]}, ["got 1 again, which is the same run", "(1, 0)"]),
         ({"a": METHOD}, {"round": 3}, ["no option 'round'", "Did you mean 'rounds'"]),
     ],
 )
