@@ -104,9 +104,10 @@ def sweep(
         halving: Stop hopeless settings early: only the better half goes on after a quarter of the
             rounds, and the better half of those after half of them.
         out: A folder in which the outcome of every run is kept, and read instead of run again.
-        tried: Called after each run, with the setting, the seed and the metric.
+        tried: Called after each run, with the setting, the seed and the metric; for one run at a
+            time, on a CPU by several threads.
         executor: Who does the runs, in other processes or on other hosts, as for `fl.compare`.
-        options: As for `simulate`.
+        options: As for `simulate`. On a CPU several threads may call `on_evaluation` at once.
     """
     check_methods("sweep", algorithms)
     check_problem("sweep", problem)
