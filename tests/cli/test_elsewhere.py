@@ -200,7 +200,7 @@ def test_what_cannot_travel_is_named(clients, tmp_path):
             executor = executor or Recorder()
             fl.compare(methods, PROBLEM, clients, out=out, executor=executor, **OPTIONS, **more)
 
-    refused("executor must have submit", executor=object())
+    refused(r"executor must have submit.*get_context\(.spawn.\)", executor=object())
     refused("needs a folder", out=None)
     refused("the option optimum is an object of this process", optimum=np.zeros(3))
     metric = fl.Metric(lambda model, rows: rows.y, larger_is_better=True)

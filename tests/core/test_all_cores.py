@@ -14,7 +14,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.algorithms.catalogue import CATALOGUE
-from fedloom.errors import ParameterError
+from fedloom.errors import DivergedError, ParameterError
 from fedloom.rounds import crew, meetings, native_meetings
 from fedloom.rounds.crew import Crew, cores, crew_of
 from fedloom.rounds.meetings import CannotMeetError, Meetings
@@ -69,6 +69,18 @@ def test_two_threads_give_the_bits_of_one(name):
     method, problem, options = RUNS[name]
     one, two = (simulate(method, problem, devices=n, **options) for n in (1, 2))
     assert_same_bits(one, two)
+
+
+@SEVERAL
+def test_a_crew_diverges_as_one_thread_does_where_jax_looks_for_nan():
+    before = jax.config.jax_debug_nans
+    jax.config.update("jax_debug_nans", True)  # for all threads
+    try:
+        for devices in (1, 2):
+            with pytest.raises(DivergedError, match="not finite after round 1"):
+                simulate(fl.algorithms.FedAvg(lr=3e38), devices=devices, lanes=2)
+    finally:
+        jax.config.update("jax_debug_nans", before)
 
 
 @SEVERAL
@@ -234,7 +246,7 @@ def crew_that_meets(monkeypatch, kind):
 
 @SEVERAL
 @pytest.mark.parametrize("kind", [Meetings, native_meetings.of])
-def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch, kind):
+def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch, capsys, kind):
     alone = simulate(devices=1, lanes=2)
     do, missed = Crew.do, []
 
@@ -250,6 +262,7 @@ def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch, kind):
     monkeypatch.setattr(meetings, "PATIENCE", 0.2)
     assert_same_bits(alone, simulate(devices=2, lanes=2))
     assert len(missed) == 1
+    assert capsys.readouterr().err.count("one thread goes on alone") == 1
 
 
 @SEVERAL

@@ -1,5 +1,7 @@
 """Members of a crew of threads: where they meet, and what becomes of them when one fails."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -42,11 +44,11 @@ def meeting_of(crew, turns=1):
 
 def test_who_computes_for_long_is_waited_for(pair, monkeypatch):
     """Clients may differ in what they have to do, by more than anybody's patience."""
-    monkeypatch.setattr(meetings, "PATIENCE", 0.05)
+    monkeypatch.setattr(meetings, "PATIENCE", 0.3)  # within which a busy machine lets it compute
     meet = meeting_of(pair)
 
     def work(rank):
-        end = time.monotonic() + 0.5 * rank
+        end = time.monotonic() + 1.2 * rank
         while time.monotonic() < end:
             np.sort(np.arange(1000.0))
         return meet(rank)["a"].tolist()
@@ -60,6 +62,36 @@ def test_who_does_not_come_is_not_waited_for_for_ever(pair, monkeypatch):
     with pytest.raises(CannotMeetError):
         pair.do(lambda rank: None if rank else meet(rank))
     assert pair.do(lambda rank: meet(rank)["a"].tolist()) == [[[0.0, 1.0]]] * 2
+
+
+STOPPED = """
+import os, subprocess, sys, time
+import jax, jax.numpy as jnp
+from fedloom.rounds import meetings
+from fedloom.rounds.crew import Crew
+meetings.PATIENCE = 1.5
+pair = Crew(2)
+if sys.argv[1] == "python":
+    pair._meetings = meetings.Meetings(2)
+shared = jax.jit(lambda rank: pair.shared(jnp.arange(2), rank)).lower(jnp.int32(0)).compile()
+
+def work(rank):
+    if rank == 1:
+        me = os.getpid()
+        subprocess.run(["sh", "-c", f"sleep 0.1; kill -STOP {me}; sleep 2.5; kill -CONT {me}"])
+        time.sleep(0.3)
+    return shared(jnp.int32(rank)).tolist()
+
+print(pair.do(work))
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_while_a_process_is_stopped_nobody_loses_patience(kind):
+    """As by Ctrl-Z, or by a queue that gives its place to others."""
+    line = [sys.executable, "-c", STOPPED, kind]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "[[0, 1], [0, 1]]", done.stderr
 
 
 def test_as_many_threads_as_jax_is_told_to_have(monkeypatch):
@@ -161,17 +193,21 @@ def test_every_turn_has_its_own_numbers_however_late_a_member_takes_them():
     assert taken[0] == taken[1] == [[10.0 * turn, 10.0 * turn + 1] for turn in range(8)]
 
 
-def test_a_member_that_begins_after_an_interruption_does_nothing(pair, monkeypatch):
+STOPS = [KeyboardInterrupt, TimeoutError, SystemExit]  # handlers of signals raise any of them
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_a_member_that_begins_after_an_interruption_does_nothing(pair, monkeypatch, stop):
     """Ctrl-C may come while a thread is started, when nobody can tell that it will run."""
     worked, begun = [], []
 
     def interrupted(thread):
         begun.append(thread)
-        raise KeyboardInterrupt
+        raise stop
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(stop):
             pair.do(worked.append)
     begun[0].run()
     assert not worked
@@ -179,25 +215,29 @@ def test_a_member_that_begins_after_an_interruption_does_nothing(pair, monkeypat
     assert len(pair.do(meeting_of(pair))) == 2  # nobody is left at a meeting
 
 
-def test_an_interruption_ends_members_that_wait(pair, monkeypatch):
+@pytest.mark.parametrize("stop", STOPS)
+def test_an_interruption_ends_members_that_wait(pair, monkeypatch, stop):
     """Ctrl-C is heard by the thread that began the others, and not by these."""
-    waiting, over = threading.Event(), threading.Event()
+    waiting, over, ended = threading.Event(), threading.Event(), []
     meet, wait = meeting_of(pair), threading.Event.wait
 
     def interrupted(event, timeout=None):
-        if event is over or not waiting.is_set():
+        if event is over or timeout is None or not waiting.is_set():  # None: a thread is started
             return wait(event, timeout)
         monkeypatch.undo()
         over.set()
-        raise KeyboardInterrupt
+        raise stop
 
     def work(rank):
-        if rank == 1:
-            return over.wait(10)
-        waiting.set()
-        return meet(rank)
+        try:
+            if rank == 1:
+                waiting.set()
+                return over.wait(10)
+            return meet(rank)
+        finally:
+            ended.append(rank)
 
     monkeypatch.setattr(threading.Event, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(stop):
         pair.do(work)
-    assert over.is_set()
+    assert sorted(ended) == [0, 1]

@@ -10,6 +10,7 @@ from fedloom import versions
 from fedloom.algorithms.catalogue import CATALOGUE, entry
 from fedloom.cli.main import main
 from fedloom.doctor import environment, examine, known_answers
+from fedloom.rounds import native_meetings
 from papers.known_answers import answers as transcribed
 from tiers import thorough
 
@@ -104,9 +105,11 @@ def test_a_missing_extra_is_a_note_with_the_command(monkeypatch):
 
 def test_how_threads_meet_is_said(monkeypatch):
     monkeypatch.setattr(environment, "cores", lambda: 2)
-    for library, expected in ((object(), "compiled code"), (None, "Python")):
-        monkeypatch.setattr(environment.native_meetings, "library", lambda made=library: made)
+    for library, why, expected in ((object(), "", "compiled code"), (None, "broken", "Python")):
+        made = native_meetings.Attempt(library, why)
+        monkeypatch.setattr(native_meetings, "attempt", lambda made=made: made)
         (found,) = environment._cores()
         assert expected in found.found and bool(found.advice) == (library is None)
+        assert why in found.advice
     monkeypatch.setattr(environment, "cores", lambda: 1)
     assert not list(environment._cores())

@@ -24,6 +24,7 @@ alpha = 0.5
 test_fraction = 0.2
 [problem]
 kind = "multinomial"
+l2 = 1e-3  # which single precision has not
 [algorithm]
 key = "scaffold"
 lr = 0.1
@@ -56,7 +57,7 @@ told["resumed"] = [resumed.status, list(resumed.rows)]
 
 rng = np.random.default_rng(0)
 clients = fl.data.from_arrays([(rng.normal(size=(9, 3)), rng.integers(0, 2, 9)) for _ in range(4)])
-method, problem = fl.algorithms.FedAvg(lr=0.1, local_steps=2), fl.problems.Logistic()
+method, problem = fl.algorithms.FedAvg(lr=0.1, local_steps=2), fl.problems.Logistic(l2=1e-3)
 
 class Watch:
     def advance(self, round, rate):

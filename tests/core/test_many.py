@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -82,6 +83,22 @@ def test_runs_with_programs_of_their_own_do_not_wait_for_each_other(clients):
 
     results = simulate_many(jobs, clients, on_evaluation=meet, **OPTIONS)
     assert [result.status for result in results] == ["done", "done"]
+
+
+@pytest.mark.skipif(cores() < 2, reason="a core has one run at a time")
+def test_of_runs_that_end_at_once_one_is_heard_of_after_the_other(clients):
+    """So that what is written of them is never older than what was written before."""
+    inside, most = [], []
+
+    def finished(i, result):
+        inside.append(i)
+        most.append(len(inside))
+        time.sleep(0.2)
+        inside.remove(i)
+
+    jobs = [PlannedRun(a, PROBLEM, seed) for a, seed in RUNS]
+    simulate_many(jobs, clients, finished=finished, **OPTIONS)
+    assert most == [1] * len(RUNS)
 
 
 def test_an_error_of_one_run_ends_all(clients):

@@ -46,10 +46,11 @@ def _machine() -> Iterator[Finding]:
 
 def _cores() -> Iterator[Finding]:
     """How threads that compute a run together meet."""
-    if native_meetings.library() is not None:
+    made, hindrance = native_meetings.attempt()
+    if made is not None:
         yield Finding("machine", "crew", "its threads meet in compiled code")
     elif cores() > 1:
-        advice = "small models are slower on several cores: a C++ compiler and a cache folder help"
+        advice = f"small models are slower on several cores: {hindrance}"
         yield Finding("machine", "crew", "its threads meet in Python", NOTE, advice)
 
 

@@ -137,9 +137,11 @@ def compare(
         tracked: Called before each run with the method's name and the seed; returns a context in
             which the run goes on, and which is given each row of its history.
         executor: Who does the runs, in other processes or on other hosts: anything with
-            `submit(function, *args)`, such as `concurrent.futures.ProcessPoolExecutor`,
-            `dask.distributed.Client` or `submitit.AutoExecutor`. It needs `out`, a folder that all
-            workers share. Methods and problems must be such as a settings file can name.
+            `submit(function, *args)`, such as `dask.distributed.Client`, `submitit.AutoExecutor` or
+            `concurrent.futures.ProcessPoolExecutor(2, mp_context=spawned)`, where `spawned` is
+            `multiprocessing.get_context("spawn")`: a fork would copy the threads of JAX. It needs
+            `out`, a folder that all workers share. Methods and problems must be such as a settings
+            file can name.
         options: As for `simulate`, but for what belongs to one run: seed, progress, on_evaluation,
             checkpoint, resume. Metrics of a known optimum are taken against `fl.reference`.
 

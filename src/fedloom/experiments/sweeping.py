@@ -111,7 +111,8 @@ def sweep(
         halving: Stop hopeless settings early: only the better half goes on after a quarter of the
             rounds, and the better half of those after half of them.
         out: A folder in which the outcome of every run is kept, and read instead of run again.
-        tried: Called after each run, with the setting, the seed and the metric.
+        tried: Called after each run, with the setting, the seed and the metric; for one run at a
+            time, on a CPU by several threads.
         executor: Who does the runs, in other processes or on other hosts, as for `fl.compare`.
         options: As for `simulate`, but for what belongs to one run: seed, progress, on_evaluation,
             checkpoint, resume.

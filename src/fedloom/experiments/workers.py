@@ -124,7 +124,8 @@ def workers(
     if not callable(getattr(executor, "submit", None)):
         raise ParameterError(
             f"executor must have submit(function, *args); got a {type(executor).__name__}. Pass "
-            f"one such as concurrent.futures.ProcessPoolExecutor(2)."
+            f"one such as concurrent.futures.ProcessPoolExecutor(2, "
+            f'mp_context=multiprocessing.get_context("spawn")).'
         )
     if out is None:
         raise ParameterError(

@@ -74,7 +74,8 @@ class Crew:
     def do(self, work: Callable[[int], T]) -> list[T]:
         """Let every member do `work(rank)`; where one fails all end, with its error.
 
-        An interruption, too, ends all: nobody is left in a program that a later one would meet.
+        What is raised in the thread that waits for them, such as Ctrl-C or a time limit by a
+        signal, ends all, too: nobody is left in a program that a later one would meet.
 
         Raises:
             CannotMeetError: If a member has waited for the others in vain, or there can be none.
@@ -83,11 +84,11 @@ class Crew:
         done: dict[int, T] = {}
         errors: list[BaseException] = []
         ended, all_ended = set[int](), threading.Event()
-        interrupted: list[KeyboardInterrupt] = []
+        stopped: list[BaseException] = []  # by what, where the thread that waits was
 
         def member(rank: int) -> None:
             try:
-                if not interrupted:  # where it is, this thread may begin when nobody waits for it
+                if not stopped:  # where they are, this thread may begin when nobody waits for it
                     done[rank] = work(rank)
             except BaseException as error:
                 errors.append(error)
@@ -106,8 +107,8 @@ class Crew:
         except RuntimeError:  # there is no memory for it, or the interpreter is about to end
             errors.append(CannotMeetError())
             self._meetings.fail()
-        except KeyboardInterrupt as error:
-            interrupted.append(error)
+        except BaseException as error:
+            stopped.append(error)
             self._meetings.fail()
         # However often Ctrl-C is pressed. Threads are not joined: where that is interrupted, Python
         # 3.11 takes a thread that runs for one that has ended.
@@ -117,12 +118,12 @@ class Crew:
                 left = any(t.ident is not None and i not in ended for i, t in enumerate(threads))
                 if left:
                     all_ended.wait(_LOOK)
-            except KeyboardInterrupt as error:
-                interrupted.append(error)
+            except BaseException as error:
+                stopped.append(error)
                 self._meetings.fail()
         self._meetings.clear()
-        if interrupted:
-            raise interrupted[0]
+        if stopped:
+            raise stopped[0]
         own = [error for error in errors if CannotMeetError.__name__ not in repr(error)]
         if own:
             raise own[0]

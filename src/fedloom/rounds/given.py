@@ -164,11 +164,17 @@ def check_methods(who: str, methods: Any) -> None:
 
 
 def check_seeds(who: str, seeds: Any) -> None:
-    """Raise ParameterError where seeds are not several whole numbers."""
+    """Raise ParameterError where seeds are not several whole numbers, each of them once."""
     several = not isinstance(seeds, str) and isinstance(seeds, Iterable)
     numbers = list(seeds) if several else []
     if numbers and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in numbers):
-        return
+        again = [s for i, s in enumerate(numbers) if s in numbers[:i]]
+        if not again:
+            return
+        raise ParameterError(
+            f"{who}: every one of seeds must be there once; got {again[0]} again, which is the "
+            f"same run, in {seeds!r}. Write seeds={tuple(dict.fromkeys(numbers))}."
+        )
     shown = f"range({seeds})" if isinstance(seeds, int) and seeds > 0 else "(0, 1, 2)"
     raise ParameterError(
         f"{who}: seeds must be a list of whole numbers >= 0; got {seeds!r}. Write seeds={shown}."

@@ -27,6 +27,7 @@ namespace {
 
 constexpr double kSoon = 2e-3;  // seconds within which the others come as a rule ...
 constexpr double kPart = 0.05, kPause = 0.05;  // ... and later it sleeps for a part, or so long
+constexpr double kStopped = 1;  // seconds within which it looks again, but where the process was stopped
 constexpr double kIdle = 0.05;  // nobody computes where less than so many cores are used
 
 struct alignas(64) Turn {  // of one member; nobody else's is in the same line of the cache
@@ -58,27 +59,30 @@ struct Meeting {
 // One crew works at a time, and its members run one program. Neither is ever destroyed: threads may
 // be here still when the process ends.
 std::mutex& lock = *new std::mutex;
-auto& meetings = *new std::map<int64_t, std::unique_ptr<Meeting>>;  // by place in the program
+auto& meetings = *new std::map<int64_t, std::shared_ptr<Meeting>>;  // by place in the program
 std::atomic<bool> failed{false};  // whether a member has, so that nobody is to wait for it
 std::atomic<double> patience{60};  // seconds for which one waits while nobody computes
 
-Meeting& MeetingAt(int64_t place, int64_t size, ffi::RemainingArgs& like) {
+// The member who asks keeps it: nothing that is cleared is taken from under somebody.
+std::shared_ptr<Meeting> MeetingAt(int64_t place, int64_t size, ffi::RemainingArgs& like) {
   std::lock_guard<std::mutex> held(lock);
   auto& meeting = meetings[place];
-  if (!meeting) meeting = std::make_unique<Meeting>(size, like);
-  return *meeting;
+  if (!meeting) meeting = std::make_shared<Meeting>(size, like);
+  return meeting;
 }
 
 double SecondsOfCores() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// Until all members have come to this turn; false: in vain.
+// Until all members have come to this turn; false: in vain. While the process is stopped nobody comes.
 bool AllCome(Meeting& meeting, int64_t turn) {
   auto come = [&](const Turn& member) { return member.turn.load(std::memory_order_acquire) >= turn; };
   const auto began = Clock::now();
-  double asked = 0, used = SecondsOfCores();
+  double asked = 0, looked = 0, used = SecondsOfCores();
   while (!std::all_of(meeting.turns.begin(), meeting.turns.end(), come)) {
     if (failed) return false;
     const double waited = Seconds(Clock::now() - began).count();
+    if (waited - looked > kStopped) asked += waited - looked;
+    looked = waited;
     if (waited - asked > patience) {
       if (SecondsOfCores() - used < kIdle * (waited - asked)) return false;
       asked = waited;
@@ -97,7 +101,8 @@ ffi::Error CannotMeet() { return ffi::Error::Internal("CannotMeetError"); }
 
 ffi::Error Share(int64_t size, int64_t place, ffi::RemainingArgs& args, ffi::RemainingRets& rets) {
   const int64_t rank = *args.get<ffi::AnyBuffer>(0)->typed_data<int32_t>();
-  Meeting& meeting = MeetingAt(place, size, args);
+  const auto kept = MeetingAt(place, size, args);
+  Meeting& meeting = *kept;
   if (!meeting.IsOf(args, rets)) return CannotMeet();
   auto& own = meeting.turns[rank].turn;
   const int64_t turn = own.load(std::memory_order_relaxed) + 1;

@@ -17,6 +17,7 @@ from fedloom.types import Array, Tree
 
 PATIENCE = 60.0  # seconds for which a member waits for the others while nobody computes, ...
 _IDLE = 0.05  # ... that is, while the process uses less than so many of its cores
+_STOPPED = 1.0  # seconds within which who waits looks again, but where the process was stopped
 _SOON = 2e-3  # seconds within which they come as a rule ...
 _PART, _PAUSE = 0.05, 0.05  # ... and later it sleeps for a part of what it waited, or so long
 
@@ -77,14 +78,18 @@ class Meetings:
         They come within microseconds of each other, in which nobody could be put to sleep and woken
         again: who waits looks again and again, and lets others run in between. Where clients have
         more to do than others, or larger models, it may take minutes: as long as there is somebody
-        who computes, the others come.
+        who computes, the others come. While the process is stopped, as by Ctrl-Z, nobody does:
+        that is no time in which they did not come.
         """
-        began = asked = time.monotonic()
+        began = asked = looked = time.monotonic()
         used = time.process_time()
         while min(turns) < turn:
             if self._failed:
                 raise CannotMeetError
             now = time.monotonic()
+            if now - looked > _STOPPED:
+                asked += now - looked
+            looked = now
             if now - asked > PATIENCE:
                 if time.process_time() - used < _IDLE * (now - asked):
                     raise CannotMeetError

@@ -14,13 +14,16 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from fedloom.checksums import digest
-from fedloom.files import cache_folder, write_file
+from fedloom.files import cache_folder, write_bytes
 from fedloom.rounds import meetings
 from fedloom.types import Array, Tree
 from fedloom.versions import installed
@@ -30,6 +33,7 @@ _TARGET = "fedloom_meet"
 _FLAGS = ["-std=c++17", "-O2", "-w", "-shared", "-fPIC"]
 _SECONDS = 60  # for the compiler
 _FAILURES = (OSError, subprocess.SubprocessError, AttributeError, RuntimeError)
+_one_at_a_time = threading.Lock()
 
 
 class NativeMeetings:
@@ -75,30 +79,74 @@ def compiler() -> list[str] | None:
     return command if command and shutil.which(command[0]) else None
 
 
-@functools.cache
 def library() -> ctypes.CDLL | None:
     """What the source compiles to, known to JAX; None where it does not, or can not be kept."""
+    return attempt().library
+
+
+class Attempt(NamedTuple):
+    """The library, or why there is none and what helps."""
+
+    library: ctypes.CDLL | None
+    hindrance: str = ""
+
+
+def attempt() -> Attempt:
+    """Make the library, or take the one that was kept; once in a process, as JAX takes one."""
+    with _one_at_a_time:
+        return _attempt()
+
+
+@functools.cache
+def _attempt() -> Attempt:
     folder, command = cache_folder("programs"), compiler()
-    if folder is None or command is None:
-        return None
-    with contextlib.suppress(*_FAILURES):
-        made = ctypes.CDLL(str(_made(folder, command)))
+    if folder is None:
+        return Attempt(None, "a cache folder helps, to keep compiled code in")
+    if command is None:
+        return Attempt(None, "a C++ compiler helps; CXX names one that is not c++")
+    try:
+        made = _made(folder, command)
         jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(made.fedloom_meet), platform="cpu")
-        return made
-    return None
+    except subprocess.CalledProcessError as error:
+        told = error.stderr.decode(errors="replace").strip().splitlines() or [str(error)]
+        return Attempt(None, f"{command[0]} does not compile {_SOURCE.name}: {told[0]}")
+    except subprocess.TimeoutExpired:
+        hindrance = f"{command[0]} has not compiled {_SOURCE.name} in {_SECONDS} seconds"
+        return Attempt(None, hindrance)
+    except _FAILURES as error:
+        hindrance = f"what {command[0]} makes of {_SOURCE.name} can not be kept or loaded: {error}"
+        return Attempt(None, hindrance)
+    return Attempt(made)
 
 
-def _made(folder: Path, command: list[str]) -> Path:
-    """The compiled source: this one, for this machine and this version of jaxlib."""
+def _made(folder: Path, command: list[str]) -> ctypes.CDLL:
+    """The compiled source: this one, for this machine and this version of jaxlib.
+
+    A file is called after what it was made from and what is in it: one that is damaged is made
+    anew, where loading it could end the process.
+    """
     call = [*command, *_FLAGS, f"-I{jax.ffi.include_dir()}", str(_SOURCE)]
     about = [str(installed("jaxlib")), platform.platform(), *call]
-    name = digest(_SOURCE.read_bytes() + "\0".join(about).encode())
-    path = folder / f"meeting-{name[:32]}.so"
+    source = digest(_SOURCE.read_bytes() + "\0".join(about).encode())[:32]
+    for path in folder.glob(f"meeting-{source}-*.so"):
+        if path.name == _name(source, path.read_bytes()):
+            with contextlib.suppress(*_FAILURES):
+                return _loaded(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".meeting-", dir=folder) as there:
+        path = Path(there) / "meeting.so"
+        subprocess.run([*call, "-o", str(path)], check=True, capture_output=True, timeout=_SECONDS)
+        made = _loaded(path)  # only what can be used is kept
+        content = path.read_bytes()
+        write_bytes(folder / _name(source, content), content, shared=True)
+    return made
 
-    def compile_to(place: Path) -> None:
-        subprocess.run([*call, "-o", str(place)], check=True, capture_output=True, timeout=_SECONDS)
-        _ = ctypes.CDLL(str(place)).fedloom_meet  # only what can be used gets its name
 
-    if not path.exists():
-        write_file(path, compile_to, shared=True)
-    return path
+def _name(source: str, content: bytes) -> str:
+    return f"meeting-{source}-{digest(content)[:32]}.so"
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    made = ctypes.CDLL(str(path))
+    _ = made.fedloom_meet  # another library has none
+    return made

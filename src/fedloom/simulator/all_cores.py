@@ -86,12 +86,15 @@ class AllCores:
         wide = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
 
         def member(rank: int) -> Outcome:
-            with jax.enable_x64(wide):  # a thread begins with JAX's own setting
+            # A thread begins with JAX's own settings. That a run diverges is found in what comes
+            # out, where JAX, told to look for numbers that are not finite, would fail before.
+            with jax.enable_x64(wide), jax.debug_nans(False), jax.debug_infs(False):
                 return jax.block_until_ready(program(self.algorithm, self._copies[rank], *state))
 
         try:
             return self.crew.do(member)[0]
         except CannotMeetError:  # the state is as it was: a crew's program does not write over it
+            places.tell("one thread goes on alone, with the same numbers: the others did not come")
             self.end()
             return None
 

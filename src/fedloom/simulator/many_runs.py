@@ -44,6 +44,7 @@ def simulate_many(
 ) -> list[Result]:
     """Run all jobs; `finished` hears of each as it ends, with its place in the list.
 
+    It hears of one at a time, in any thread; `on_evaluation` may be called by several at once.
     A run that diverges is returned with what it reached. On a CPU several runs have threads of
     their own, in which contexts such as `jax.debug_nans(True)` are not those of the caller.
 
@@ -92,13 +93,15 @@ def _side_by_side(
 ) -> list[Result]:
     results: dict[int, Result] = {}
     stop, errors = threading.Event(), list[BaseException]()
+    one_at_a_time = threading.Lock()  # so that what is kept of them is never older than it was
 
     def run(i: int) -> None:
         if stop.is_set():
             return
         try:
             results[i] = _one(jobs[i], clients, options, _Stoppable(stop))
-            finished(i, results[i])
+            with one_at_a_time:
+                finished(i, results[i])
         except BaseException as error:
             errors.append(error)
             stop.set()  # the others end at their next block, or do not begin

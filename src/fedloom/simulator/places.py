@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -45,13 +46,13 @@ def placed(federation: Federation, plan: Plan) -> Federation:
         return _narrow(_in_memory(federation) if on_disk else federation)
     mesh = plan.mesh
     if mesh is not None and sum(divided_rows.share(s, mesh.size) for s in held) <= limit:
-        _tell(f"the rows are divided over the {mesh.size} devices: all do not fit on each")
+        tell(f"the rows are divided over the {mesh.size} devices: all do not fit on each")
         with hosts.all_or_none():
             return _each_store(federation, lambda store: divided_rows.divide(store, mesh))
     if any(not isinstance(store.rows.x, OnHost) for store in held):
-        _tell("the rows stay in the host's memory: they do not fit into the device's")
+        tell("the rows stay in the host's memory: they do not fit into the device's")
     else:
-        _tell("the rows stay on the disk: they do not fit into memory")
+        tell("the rows stay on the disk: they do not fit into memory")
     return _each_store(federation, Store.streamed)
 
 
@@ -67,6 +68,9 @@ def put(tree: Tree, plan: Plan) -> Tree:
             # As `device_put`, which would send the rows around to compare them once more.
             array = np.asarray(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
             return jax.make_array_from_callback(array.shape, where, lambda part: array[part])
+        if where is not None and hosts.several() and isinstance(leaf, float):
+            # `device_put` compares the processes' numbers, rounded to the precision, with this one.
+            leaf = jnp.asarray(leaf)  # rounded, and as one process has it: it takes on other types
         if isinstance(leaf, np.ndarray) and jax.default_backend() == "cpu":
             leaf = _aligned(leaf)
         return jax.device_put(leaf, where)
@@ -134,6 +138,12 @@ def faults_told() -> Iterator[None]:
         raise DataError(said.splitlines()[0]) from None
 
 
+def tell(words: str) -> None:
+    """Say in a line why a run is not what one would expect; of several processes the first does."""
+    if hosts.leads():
+        print(words, file=sys.stderr)
+
+
 def _each_store(federation: Federation, change: Callable[[Store], Store]) -> Federation:
     """Change the rows of all groups."""
     groups = [
@@ -193,8 +203,3 @@ def _aligned(array: np.ndarray) -> np.ndarray:
     made = room_for(array.shape, array.dtype)
     made[...] = array
     return made
-
-
-def _tell(words: str) -> None:
-    if hosts.leads():
-        print(words, file=sys.stderr)
