@@ -15,7 +15,6 @@ def made_anew():
     return attempt().library
 
 
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDLOOM_CACHE", str(tmp_path))

@@ -132,8 +132,9 @@ def compare(
         executor: Who does the runs, in other processes or on other hosts: anything with
             `submit(function, *args)`, such as `dask.distributed.Client`, `submitit.AutoExecutor` or
             `concurrent.futures.ProcessPoolExecutor(2, mp_context=spawned)`, where `spawned` is
-            `multiprocessing.get_context("spawn")`: a fork would copy the threads of JAX. It needs `out`, a folder that all
-            workers share. Methods and problems must be such as a settings file can name.
+            `multiprocessing.get_context("spawn")`: a fork would copy the threads of JAX. It needs
+            `out`, a folder that all workers share. Methods and problems must be such as a settings
+            file can name.
         options: As for `simulate`. Metrics of a known optimum are taken against `fl.reference`.
 
     A method that diverges is kept with what it reached. Ctrl-C returns what was done.
