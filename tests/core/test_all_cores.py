@@ -21,6 +21,7 @@ from fedloom.rounds.meetings import CannotMeetError, Meetings
 from fedloom.rounds.parts import Plan, number_of_parts
 from fedloom.simulator import all_cores, many_runs, places
 from fedloom.simulator.all_cores import AllCores
+from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
 
 SEVERAL = pytest.mark.skipif(cores() < 2, reason="a crew has no more members than there are cores")
@@ -115,6 +116,26 @@ def test_a_crew_is_tried_where_enough_is_left_and_kept_where_it_is_faster(monkey
     assert way.crew is crew_of(2)
     way.end()
     assert way.crew is None
+
+
+def test_a_crew_may_take_much_longer_than_before_but_not_for_ever(monkeypatch):
+    """Twenty times as long and more is what other work in the process does to it."""
+    way, limits = trial(monkeypatch), []
+    monkeypatch.setattr(all_cores, "_that_fit", lambda program: 2)
+    monkeypatch.setattr(Crew, "do", lambda self, work, limit: limits.append(limit) or [None])
+    run = Simulation(way.task, METHOD, 0, rounds=9, eval_every=9)
+
+    def compute(rounds):
+        way.compute(run.state.hub, run.state.clients, run.root, np.int32(0), np.int32(rounds))
+
+    way._take_on(2)
+    compute(3)
+    for rounds, seconds in ((1, 0.4), (1, 1.6), (1, 8.0)):  # one a second, then less
+        way.learn(rounds, seconds, left=0, cost=1.0)
+    compute(3)
+    compute(0)
+    way.end()
+    assert limits == [float("inf"), 20 * 3 * 1.0, all_cores._FOR_LONG]
 
 
 @SEVERAL
@@ -250,9 +271,9 @@ def test_where_members_miss_each_other_one_thread_goes_on(monkeypatch, capsys, k
     alone = simulate(devices=1, lanes=2)
     do, missed = Crew.do, []
 
-    def late(self, work):
+    def late(self, work, limit):
         try:
-            return do(self, lambda rank: (time.sleep(1.0 * rank), work(rank))[1])
+            return do(self, lambda rank: (time.sleep(1.0 * rank), work(rank))[1], limit)
         except CannotMeetError:
             missed.append(work)
             raise

@@ -56,6 +56,23 @@ def test_who_computes_for_long_is_waited_for(pair, monkeypatch):
     assert pair.do(work) == [[[0.0, 1.0]]] * 2
 
 
+def test_who_computes_for_much_longer_than_ever_is_not_waited_for(pair):
+    """Other work in the process may keep a member from going on for as long as it lasts."""
+    meet, stop = meeting_of(pair), threading.Event()
+
+    def work(rank):
+        while rank and not stop.is_set():
+            np.sort(np.arange(1000.0))
+        try:
+            return meet(rank)
+        finally:
+            stop.set()
+
+    with pytest.raises(CannotMeetError):
+        pair.do(work, limit=0.3)
+    assert pair.do(lambda rank: meet(rank)["a"].tolist(), limit=60) == [[[0.0, 1.0]]] * 2
+
+
 def test_who_does_not_come_is_not_waited_for_for_ever(pair, monkeypatch):
     monkeypatch.setattr(meetings, "PATIENCE", 0.1)
     meet = meeting_of(pair)

@@ -8,11 +8,13 @@ While members wait for each other (`meetings`), each keeps a thread of those tha
 computing. If all of these waited, nothing would go on. So one crew works at a time, it has no more
 members than JAX has threads, and its programs have no kernel that needs another one
 (`compiling.compiled`). Should members miss each other all the same, they give up, and one thread
-does their work.
+does their work. So it may be where a program of somebody else keeps the other threads of JAX busy:
+a member's next step may lie in the queue of the thread in which another one waits for it.
 """
 
 import functools
 import itertools
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -24,7 +26,7 @@ from fedloom.types import Array, Tree
 
 T = TypeVar("T")
 
-_LOOK = 0.1  # seconds after which is looked again whether members are left, where not all began
+_LOOK = 0.1  # seconds after which is looked again whether members are left
 
 _working = threading.Lock()  # held by the crew that works now
 
@@ -71,8 +73,10 @@ class Crew:
         """Let go of the cores."""
         _working.release()
 
-    def do(self, work: Callable[[int], T]) -> list[T]:
+    def do(self, work: Callable[[int], T], limit: float = math.inf) -> list[T]:
         """Let every member do `work(rank)`; where one fails all end, with its error.
+
+        After `limit` seconds in which the process ran nobody waits for the others any longer.
 
         What is raised in the thread that waits for them, such as Ctrl-C or a time limit by a
         signal, ends all, too: nobody is left in a program that a later one would meet.
@@ -112,12 +116,15 @@ class Crew:
             self._meetings.fail()
         # However often Ctrl-C is pressed. Threads are not joined: where that is interrupted, Python
         # 3.11 takes a thread that runs for one that has ended.
-        left = True
+        left, looks = True, 0
         while left:
             try:
                 left = any(t.ident is not None and i not in ended for i, t in enumerate(threads))
                 if left:
                     all_ended.wait(_LOOK)
+                    looks += 1  # and not by the clock, which goes on where the process is stopped
+                if looks * _LOOK > limit:
+                    self._meetings.fail()
             except BaseException as error:
                 stopped.append(error)
                 self._meetings.fail()

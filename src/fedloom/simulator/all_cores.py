@@ -7,6 +7,7 @@ The bits are the same either way, so that nothing depends on the choice but the 
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _WORTH = 5.0  # how many times what it costs to try must be left to compute
 LEAST = 0.5  # seconds over which a rate is measured; shorter runs need no trial
 _FASTER = 1.1
+_HOPELESS = 20.0  # times longer than before, and longer than ...
+_FOR_LONG = 5.0  # ... so many seconds: other work in this process keeps the threads of JAX
 MOST_BYTES = 2**29  # of the states of all members
 _OF_MEMORY = 0.5  # how much of the machine's all members may take while they compute
 
@@ -64,6 +67,7 @@ class AllCores:
         self._untried = size is None and self._most > 1
         self._alone: float | None = None  # rounds a second of one thread, while a crew is on trial
         self._rounds, self._seconds = 0, 0.0  # since the last change
+        self._best = 0.0  # rounds a second
         self._size = size
 
     def begin(self) -> None:
@@ -91,8 +95,10 @@ class AllCores:
             with jax.enable_x64(wide), jax.debug_nans(False), jax.debug_infs(False):
                 return jax.block_until_ready(program(self.algorithm, self._copies[rank], *state))
 
+        rounds = int(state[-1] - state[-2])
+        hopeless = _HOPELESS * rounds / self._best if self._best else math.inf
         try:
-            return self.crew.do(member)[0]
+            return self.crew.do(member, limit=max(_FOR_LONG, hopeless))[0]
         except CannotMeetError:  # the state is as it was: a crew's program does not write over it
             places.tell("one thread goes on alone, with the same numbers: the others did not come")
             self.end()
@@ -132,6 +138,7 @@ class AllCores:
         if self._seconds < LEAST:
             return False
         rate = self._rounds / self._seconds
+        self._best = max(self._best, rate)
         if self._alone is not None:  # the trial is over
             if rate < _FASTER * self._alone:
                 self.end()
