@@ -77,7 +77,7 @@ def place(out: Path, kind: str, name: str, part: Part) -> Path:
 
 def make(kind: str, name: str, number: int, chosen: Any) -> dict[str, Any]:
     """One part, with where and how long it ran."""
-    setup = settings.read(papers.available()[name])
+    setup, made_with = settings.read(papers.available()[name]), versions()
     part, began = parts(kind, setup)[number], time.perf_counter()
     made = {"runs": _run, "search": _search, "steps": _steps}[kind](setup, part, chosen)
     return {
@@ -87,7 +87,7 @@ def make(kind: str, name: str, number: int, chosen: Any) -> dict[str, Any]:
         "wall": round(time.perf_counter() - began, 1),
         "date": date.today().isoformat(),
         "machine": machine(),
-        "versions": {package: v for package, v in versions().items() if package != "fedloom"},
+        "versions": {package: v for package, v in made_with.items() if package != "fedloom"},
     }
 
 

@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it prints, what it leaves, how it exits."""
 
+import importlib.metadata
 import json
 import re
 import subprocess
@@ -15,7 +16,7 @@ from fedloom.algorithms.wrappers import WRAPPERS
 from fedloom.cli import explain
 from fedloom.cli.main import main
 from fedloom.cli.output import show_table
-from fedloom.experiments import running, tour
+from fedloom.experiments import folder, running, tour
 from fedloom.experiments import settings as settings_files
 from fedloom.metrics.catalogue import CATALOGUE as METRICS
 from fedloom.metrics.ready import needing_scores
@@ -68,6 +69,18 @@ def test_run_prints_a_table_and_keeps_the_result(settings, tmp_path, capsys):
     kept = json.loads((tmp_path / "kept" / "settings.json").read_text())
     assert kept["algorithm"][0]["lr"] == 0.1 and kept["run"]["eval_every"] == 3
     assert result.about["versions"]["fedloom"] == fl.__version__
+
+
+def test_what_runs_from_its_source_knows_its_versions(monkeypatch):
+    def installed(name: str) -> str:
+        if name == "fedloom":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    version = importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", installed)
+    found = folder.versions()
+    assert found["fedloom"] == fl.__version__ and found["jax"] == version("jax")
 
 
 def test_run_in_json_with_overrides(settings, tmp_path, capsys):

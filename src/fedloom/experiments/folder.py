@@ -37,9 +37,10 @@ from fedloom.problems.personal import Personal
 from fedloom.protocol import Algorithm
 from fedloom.simulator import hosts
 from fedloom.simulator.run import simulate
+from fedloom.version import __version__
 
 SWEEP = "sweep.json"  # what a sweep leaves of its trials
-_PACKAGES = ("fedloom", "jax", "jaxlib", "numpy")
+_PACKAGES = ("jax", "jaxlib", "numpy")
 _SAME = ("algorithm", "problem", "clients", "batch_size", "seed", "precision", "deterministic")
 _NOTED = (REDIVIDED,)  # notes by which it is told whether a run is the same
 
@@ -155,6 +156,6 @@ class RunFolder(NamedTuple):
 
 
 def versions() -> dict[str, str]:
-    """What the run was made with."""
+    """What the run was made with; fedloom may run from its source, without an installation."""
     found = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    return found | {"python": platform.python_version()}
+    return {"fedloom": __version__} | found | {"python": platform.python_version()}
