@@ -178,7 +178,7 @@ def test_broken(broken): pass
 
 def test_a_repeated_suite_tells_each_outcome(tmp_path, monkeypatch, capfd):
     (tmp_path / "test_small.py").write_text(SMALL_SUITE)
-    command = ("-m", "pytest", "-p", "no:cacheprovider", str(tmp_path))
+    command = ("-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(tmp_path))
     monkeypatch.setattr(repeated, "SUITE", command)
     line = repeated.run(empty=True)
     assert (line["passed"], line["skipped"], line["status"]) == (1, 1, 1)
