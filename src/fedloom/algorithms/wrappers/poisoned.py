@@ -1,4 +1,4 @@
-"""Poisoned replies: some clients lie, to see what a method and its aggregation make of it.
+"""Poisoned replies: some clients lie, to test how a method and its aggregation cope.
 
     malicious      clients 0 .. fraction * n - 1, rounded, in every exchange of every round
     sign_flip      r <- - size r

@@ -39,7 +39,9 @@ class Unreliable(Wrapper):
     inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     drop: float = param(fraction, "probability that a client is away for a round", default=0.0)
     late: float = param(
-        fraction, "probability that a reply misses the deadline, its work being done", default=0.0
+        fraction,
+        "probability that a reply misses the deadline after the client has done its work",
+        default=0.0,
     )
 
     def __post_init__(self) -> None:
