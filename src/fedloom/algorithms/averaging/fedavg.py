@@ -41,7 +41,7 @@ class FedAvgHub(NamedTuple):
 
 @algorithm
 class FedAvg(Algorithm):
-    """Federated averaging."""
+    """Federated averaging: local gradient steps, then the mean of the models."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)

@@ -83,7 +83,7 @@ def _rate(p: Scalar, lr: Scalar) -> Array:
 
 @algorithm
 class Scaffnew(Algorithm):
-    """Local steps until a coin says to communicate, corrected as in SCAFFOLD."""
+    """A random number of local steps in each round, corrected as in SCAFFOLD."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     p: float = param(

@@ -58,7 +58,7 @@ class ScaffoldReply(NamedTuple):
 
 @algorithm
 class Scaffold(Algorithm):
-    """Stochastic controlled averaging."""
+    """Averaging with control variates that cancel client drift."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)

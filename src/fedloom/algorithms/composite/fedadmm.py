@@ -46,7 +46,7 @@ class FedADMMClient(NamedTuple):
 
 @algorithm
 class FedADMM(Algorithm):
-    """The alternating direction method of multipliers."""
+    """Consensus ADMM with partial participation."""
 
     takes_regulariser: ClassVar[bool] = True
 

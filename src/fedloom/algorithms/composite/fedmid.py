@@ -35,7 +35,7 @@ class FedMidHub(NamedTuple):
 
 @algorithm
 class FedMid(Algorithm):
-    """Averaging of proximal gradient clients."""
+    """Averaging of clients that take proximal gradient steps."""
 
     takes_regulariser: ClassVar[bool] = True
 

@@ -51,7 +51,7 @@ class DittoClient(NamedTuple):
 
 @algorithm
 class Ditto(Algorithm):
-    """Personalisation by a penalty on the distance to FedAvg's model."""
+    """Personal models with a penalty on their distance to FedAvg's model."""
 
     lr: StepSize = param(step_size, "step size of the common model")
     penalty: float = param(at_least_zero, "weight of the distance to the common model", default=1.0)

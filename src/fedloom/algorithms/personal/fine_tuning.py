@@ -40,7 +40,7 @@ class FineTuningHub(NamedTuple):
 
 @algorithm
 class FineTuning(Algorithm):
-    """Federated averaging, and steps of each client's own where its model is used."""
+    """Federated averaging, and fine-tuning steps at each client when its model is used."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)

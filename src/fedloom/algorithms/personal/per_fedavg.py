@@ -44,7 +44,7 @@ class PerFedAvgHub(NamedTuple):
 
 @algorithm
 class PerFedAvg(Algorithm):
-    """Averaging of a model that is meant to be adapted by one gradient step."""
+    """Averaging of a model that each client adapts by one gradient step."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     personal_lr: float = param(positive, "step size of the personal step", default=0.001)

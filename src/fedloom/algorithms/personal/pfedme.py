@@ -52,7 +52,7 @@ class PFedMeClient(NamedTuple):
 
 @algorithm
 class PFedMe(Algorithm):
-    """Personalisation by Moreau envelopes."""
+    """Personal models near a common one, through Moreau envelopes."""
 
     lr: StepSize = param(step_size, "step size of the personal models")
     penalty: float = param(positive, "weight of the distance to the global model", default=15.0)

@@ -51,7 +51,7 @@ from fedloom.types import Array
 
 @algorithm
 class QuPeD(Algorithm):
-    """Quantised personalisation by distillation."""
+    """Quantised personal models that learn from a common one by distillation."""
 
     takes: ClassVar[str] = "personal"
     personal_models: ClassVar[bool] = True

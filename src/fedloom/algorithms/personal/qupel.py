@@ -48,7 +48,7 @@ from fedloom.types import Array
 
 @algorithm
 class QuPeL(Algorithm):
-    """Quantised personalisation by distance."""
+    """Quantised personal models that are kept near a common one."""
 
     takes: ClassVar[str] = "personal"
     personal_models: ClassVar[bool] = True

@@ -97,7 +97,7 @@ def _losses(looks: Replies, hub: ScaffPDHub) -> tuple[Array, Array, Array]:
 
 @algorithm
 class ScaffPD(Algorithm):
-    """The worst mixture of clients, by SCAFFOLD's steps and an accelerated dual."""
+    """Training for the worst mixture of clients: SCAFFOLD's steps and an accelerated dual."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")

@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
 
 @algorithm
 class CVFL(Algorithm):
-    """Compressed embeddings up, those of all down, then local steps."""
+    """Split training with compressed embeddings of all parties and local steps."""
 
     takes: ClassVar[str] = "vertical"
     takes_fusion: ClassVar[bool] = True

@@ -56,7 +56,7 @@ class SurrogateParty(NamedTuple):
 
 @algorithm
 class EFVFL(Algorithm):
-    """Compressed differences up, derivatives down."""
+    """Split training with compressed differences of embeddings, and error feedback."""
 
     takes: ClassVar[str] = "vertical"
     takes_fusion: ClassVar[bool] = True

@@ -51,7 +51,7 @@ class SharingParty(NamedTuple):
 
 @algorithm
 class SharingADMM(Algorithm):
-    """Alternating directions on shares and slack."""
+    """ADMM that alternates between the parties' shares and the hub's slack."""
 
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True

@@ -32,7 +32,7 @@ from fedloom.types import Array
 
 @algorithm
 class SplitTraining(Algorithm):
-    """Embeddings up, their derivatives down."""
+    """Split training: embeddings go to the hub, their derivatives back to the parties."""
 
     takes: ClassVar[str] = "vertical"
     takes_fusion: ClassVar[bool] = True

@@ -59,7 +59,7 @@ _secret = Rule(lambda v: isinstance(v, tuple) and len(v) == _WORDS, "not for set
 
 @algorithm
 class Private(Wrapper):
-    """Clipping and Gaussian noise, around any horizontal method."""
+    """Clipping and Gaussian noise, for any horizontal method."""
 
     inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     clip: float = param(positive, "the largest length of a client's reply")

@@ -52,7 +52,7 @@ class AggregatedHub(NamedTuple):
 
 @algorithm
 class Robust(Wrapper):
-    """Means that withstand malicious clients, in any method whose hub uses means."""
+    """Robust aggregation: means that withstand malicious clients, for methods that use means."""
 
     inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     aggregator: Aggregator = param(instance_of(Aggregator), "the aggregator that replaces means")

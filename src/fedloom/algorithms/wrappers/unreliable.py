@@ -34,7 +34,7 @@ _AWAY, _LATE = 0xA4A1, 0x1A7E  # folded into the round's key, beside what the in
 
 @algorithm
 class Unreliable(Wrapper):
-    """Random drop-outs and stragglers, around any horizontal method."""
+    """Random drop-outs and stragglers, for any horizontal method."""
 
     inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     drop: float = param(fraction, "probability that a client is away for a round", default=0.0)
