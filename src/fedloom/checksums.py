@@ -1,11 +1,11 @@
-"""Files that tell whether they are still as they were written.
+"""Checksums by which a file shows that it is still as it was written.
 
 A file that fedloom writes and reads again holds the text `sha256:` and 64 digits near its
 beginning: the SHA-256 of the whole file with zeros in the place of these digits. Every bit of the
 file counts, and to other tools it still is plain JSON or safetensors. Files that cannot hold such a
 text, as Parquet, are listed with their digests in one that can.
 
-It finds damage, not malice: who may write a file may also write its checksum.
+It finds damage, not malice: whoever can write a file can also write its checksum.
 """
 
 import contextlib
@@ -91,7 +91,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def understood(path: Path) -> Iterator[None]:
-    """Whatever goes wrong while a file's content is taken apart is an error of that file."""
+    """Turn any error while a file's content is read into an error that names the file."""
     try:
         yield
     except Exception as error:  # damaged content breaks code in more ways than can be listed

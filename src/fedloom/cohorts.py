@@ -1,7 +1,7 @@
-"""Who takes part in an exchange, and what came back: cohorts of clients, and their replies.
+"""Cohorts, the clients that take part in an exchange, and their replies.
 
-Each function returns a `Cohort` for `ask(..., to=cohort)`. Whether clients are drawn with or
-without replacement decides which mean of their `Replies` is unbiased, so each way has its own name.
+Each function returns a `Cohort` for `ask(..., to=cohort)`. They draw clients in different ways, and
+the way decides which mean of the `Replies` is unbiased.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Cohort:
         return self.ids.shape[0]
 
     def any(self) -> Array:
-        """Whether at least one client is present; without any, a round must not change the hub."""
+        """Whether at least one client is present; if not, a round must not change the hub."""
         return jnp.asarray(self.present).any()
 
     def scale(self, n: int) -> Array:
@@ -102,7 +102,7 @@ def uniform(key: Array, n: int, size: int | None) -> Cohort:
 
 
 def by_weight(key: Array, weights: Held, size: int) -> Cohort:
-    """Draw clients independently with replacement, each with a probability in proportion to weight.
+    """Draw clients with replacement, with probabilities in proportion to their weights.
 
     Over such a cohort `Replies.mean` is unbiased for the weighted mean over all clients. A client
     may be drawn twice, so this is for methods whose clients keep no state.
@@ -117,7 +117,7 @@ def by_weight(key: Array, weights: Held, size: int) -> Cohort:
 
 
 def bernoulli(key: Array, probabilities: Array | float, n: int) -> Cohort:
-    """Let each client join independently, with a probability of its own; there may be none.
+    """Let each client join independently, with a probability of its own; possibly none joins.
 
     Args:
         key: The random key of the round.

@@ -1,4 +1,4 @@
-"""How a run converges: the potential that FFMDR descends, and the regime of a sequence.
+"""How a run converges: the potential that FFMDR decreases, and the rate of a sequence.
 
 `potential` is the function H of FFMDR's paper, eq. (11). With x_i, w_i, y_i the centres, points and
 duals of the clients, z the model, F_i(w) = max_y f_i(w, y) and a prime for the round before:

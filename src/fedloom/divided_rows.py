@@ -1,10 +1,10 @@
 """Rows divided over devices: each holds those of a part of the clients, in turn.
 
 With k clients and H devices, device h has the clients from h c to (h + 1) c - 1, where c is k / H,
-rounded up. Where all clients are asked, each device computes its own, and no row moves. Those of a
-cohort that was drawn are computed in equal numbers by all devices, as if every device had all rows,
-and before they are their rows go to the device that computes them. Rows are moved and nothing is
-added up, so that the numbers are those of rows that lie everywhere, to the last bit.
+rounded up. If all clients are asked, each device computes its own, and no row moves. The clients of
+a drawn cohort are computed in equal numbers by all devices, as if every device had all rows; first,
+their rows are sent to the device that computes them. Rows are only moved, not added up, so the
+numbers are the same, to the last bit, as with all rows on every device.
 """
 
 import dataclasses

@@ -1,11 +1,11 @@
-"""Random numbers that cost little inside a compiled loop, and are the same on every engine.
+"""Random numbers that are cheap inside a compiled loop, and the same on every engine.
 
 Keys are folded from (seed, round, exchange, client), so that every engine draws the same numbers,
 whatever the order in which clients answer. Rounds count from 1; round 0 is the opening.
 
-Three pieces. `key(seed)` makes an ordinary JAX key over a counter-based hash: every function of
-`jax.random` works on it, and a word costs a few integer operations where threefry costs dozens.
-It is for sampling, not for secrets: privacy noise must use a generator made for that.
+There are three functions. `key(seed)` makes an ordinary JAX key over a counter-based hash: every
+function of `jax.random` works on it, and a word costs a few integer operations, where threefry
+needs dozens. It is for sampling, not for secrets: privacy noise must use a cryptographic generator.
 
 `distinct(key, domain, count)` draws without replacement and without a sort: it reads the first
 entries of a keyed permutation. The permutation is a Feistel network on a grid of `rows x columns`

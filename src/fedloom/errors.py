@@ -8,7 +8,7 @@ from typing import Any
 
 
 class FedloomError(Exception):
-    """Something that the user can mend; the command line exits with status 2."""
+    """An error that the user can fix; the command line exits with status 2."""
 
 
 class ParameterError(FedloomError, ValueError):
@@ -18,11 +18,11 @@ class ParameterError(FedloomError, ValueError):
 
 
 class UnchangeableError(FedloomError, dataclasses.FrozenInstanceError):
-    """A method, a problem or another object of parameters is written to."""
+    """A field of a method, a problem or another object of parameters was assigned to."""
 
 
 class DataError(FedloomError, ValueError):
-    """A file or a table is not what it should be; names the file, the line and the rule."""
+    """A file or a table is not as it should be; the message names the file, line and rule."""
 
 
 class MissingDataError(FedloomError, FileNotFoundError):

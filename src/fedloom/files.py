@@ -1,7 +1,7 @@
-"""Files that are either whole or not there: written under a temporary name, then renamed.
+"""Write files completely or not at all: under a temporary name, then renamed.
 
-A file is its owner's alone (0600) unless it is `shared`: then others may read it as far as the
-umask lets them. States, checkpoints, kits and policies are private; results and reports are shared.
+A file is private to its owner (0600) unless it is `shared`; then others may read it as far as the
+umask allows. States, checkpoints, kits and policies are private; results and reports are shared.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ def write_file(path: Path, write: Callable[[Path], None], *, shared: bool = Fals
 
 
 def free(path: Path) -> Path:
-    """A path that a user has named for something new; what is there is not overwritten."""
+    """A path that the user gave for a new file; raises if it exists, as nothing is overwritten."""
     if path.exists():
         raise DataError(
             f"{path} is there already, and is not overwritten. Name another file, or remove it."
@@ -78,7 +78,7 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes, and others in this one, out of a folder for the time of the block."""
+    """Hold a lock on a folder during the block, against other processes and other threads."""
     import fcntl  # not on every system, and needed by federations only
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def make_private(folder: Path) -> None:
-    """Take everyone else's rights off a folder and all that is in it."""
+    """Make a folder and everything in it accessible to its owner only."""
     for place, _, names in os.walk(folder):
         os.chmod(place, _FOLDER_ALONE)
         for name in names:

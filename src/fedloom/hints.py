@@ -29,5 +29,5 @@ def needs(module: str, extra: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Words of others with a space for each character that could drive a terminal."""
+    """Text of others, with a space in place of each character that could control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)

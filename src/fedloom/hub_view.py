@@ -1,4 +1,4 @@
-"""What the hub may know of a federation; where parties hold columns it is the label party."""
+"""What the hub may know of a federation. In a vertical one, the hub is the label party."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ from fedloom.types import Array, Held, Scalar
 
 @pytree
 class Fed:
-    """What the hub may know: how many clients there are, how they count, and the regulariser."""
+    """What the hub may know: the number of clients, their weights, and the regulariser."""
 
     problem: Problem  # what is optimised
     weights: Held  # (n,): the weights of the clients in the objective; they sum to one

@@ -84,5 +84,5 @@ def layout_of(init: Callable[[], Tree]) -> Layout:
 
 
 def last_name(path: jax.tree_util.KeyPath) -> str:
-    """What an array is called in its own layer; PyTorch's names have the layers before dots."""
+    """The name of an array within its layer: the last part of its path."""
     return jax.tree_util.keystr(path[-1:], simple=True).rpartition(".")[2] if path else ""

@@ -14,7 +14,7 @@ _DUNDER = ("__all__", "__doc__", "__file__", "__name__", "__version__")  # what 
 
 
 class Lazy(NamedTuple):
-    """What a package's `__init__.py` gives out: `__all__, __getattr__, __dir__ = names(...)`."""
+    """The names that a package exports: `__all__, __getattr__, __dir__ = names(...)`."""
 
     names: list[str]
     getattr: Callable[[str], Any]

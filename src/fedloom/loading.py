@@ -1,4 +1,4 @@
-"""What was saved, read again."""
+"""Reading saved results and models."""
 
 from pathlib import Path
 
@@ -9,12 +9,13 @@ from fedloom.measuring.result import load as load_result
 
 
 def load(path: str | Path) -> Result | Deployed:
-    """Read the folder of a saved result, or the file of a packed model.
+    """Read a saved result from its folder, or a saved model from its file.
 
-    The states of a result come back with the same fields, without their classes.
+    The states in a result have the same fields as when they were saved, but not their classes.
 
     Args:
-        path: A folder that `Result.save` or `fedloom run` wrote, or a file of `Deployed.save`.
+        path: A folder that `Result.save` or `fedloom run` wrote, or a file that `Deployed.save` or
+            `fedloom export --to safetensors` wrote.
     """
     path = Path(path)
     return load_model(path) if path.is_file() else load_result(path)

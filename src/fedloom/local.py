@@ -1,4 +1,4 @@
-"""Local steps: loops that the clients of many methods have in common."""
+"""Local steps: loops that many methods run at their clients."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -152,7 +152,7 @@ def proximal_point(
     Args:
         f: The client's oracle.
         centre: Where the quadratic term is zero.
-        step: How little that term counts.
+        step: The step of the proximal map: the larger it is, the less that term counts.
         start: The first x.
         key: The random key of the exchange.
         lr: The step size of the gradient steps.

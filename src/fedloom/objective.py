@@ -1,8 +1,8 @@
-"""A client's own function, seen through its oracles.
+"""A client's own function f_i, known through its oracles.
 
-A client method never touches data. It holds `f`, and writes `w - lr * f.grad(w, key)` as on paper.
-The batch size belongs to the run, not to the algorithm, so that every method compared sees the same
-noise: the same key gives the same batch.
+A client method never sees data. It gets `f`, and writes `w - lr * f.grad(w, key)` as on paper. The
+batch size belongs to the run, not to the method, so that all methods of a comparison see the same
+batches: the same key gives the same batch.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from fedloom.types import Array, Scalar, Tree
 
 
 class Oracle:
-    """What all oracles share: the rows and their batches, the model's size, and g."""
+    """The base of all oracles: the rows and their batches, the model's size, and g."""
 
     def __init__(self, problem: Any, layout: Layout, held: ClientRows, batch_size: int | None):
         self.problem = problem

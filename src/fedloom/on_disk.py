@@ -1,9 +1,9 @@
-"""Rows that do not lie on a device: in files, and in the host's memory.
+"""Rows that are not on a device but in files, or in the host's memory.
 
-`OnDisk` is for memory-mapped arrays, of which those rows are read that are asked for. What has been
-read stays in the operating system's cache for as long as it has room, so that rows which fit into
-memory are read from the disk once, and others again and again. `OnHost` hands such rows, or those
-of an array in memory, to a device within its program.
+`OnDisk` is for memory-mapped arrays; only the rows that are asked for are read. What was read stays
+in the operating system's cache while there is room, so rows that fit into memory are read from the
+disk only once. `OnHost` hands such rows, or those of an array in memory, to a device within its
+program.
 """
 
 import mmap

@@ -1,11 +1,11 @@
-"""Local optimisers: what a client makes of a gradient before it takes a step.
+"""Local optimisers: how a client turns gradients into steps.
 
     w <- w - lr ( what the optimiser makes of the gradients so far + weight_decay w )
 
-A gradient is whatever a method's listing steps along, corrections and proximal terms included; with
-`clip` it is shortened first. Weight decay is decoupled: it does not pass through the optimiser.
-What an optimiser remembers is renewed in every round, so that clients keep and send nothing for it;
-only split training, in which a round is one step, keeps it from round to round.
+A gradient here is the direction in a method's listing, with its corrections and proximal terms;
+`clip` shortens it first. Weight decay is decoupled: it does not pass through the optimiser. An
+optimiser starts with an empty memory in every round, so clients neither keep nor send it; only in
+split training, where a round is one step, is it kept from round to round.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -80,19 +80,21 @@ class Optimiser:
 _an_optimiser = Rule(lambda v: isinstance(v, Optimiser), "an optimiser", None)
 
 
-def optimiser_param(memory: str = "anew each round") -> Any:
+def optimiser_param(memory: str = "starts afresh in each round") -> Any:
     """A field for the local optimiser of a method; plain gradient steps by default."""
-    return param(_an_optimiser, f"what makes steps of gradients; {memory}", default=SGD())
+    return param(_an_optimiser, f"the optimiser of the steps, which {memory}", default=SGD())
 
 
 def _clip() -> Any:
     return param(
-        positive.or_none("never"), "norm above which a gradient is shortened to it", default=None
+        positive.or_none("never"),
+        "largest norm of a gradient; longer ones are shortened to it",
+        default=None,
     )
 
 
 def _weight_decay() -> Any:
-    return param(at_least_zero.or_none("none"), "weight of the decay of the model", default=None)
+    return param(at_least_zero.or_none("none"), "weight decay of the model", default=None)
 
 
 @parametrised
@@ -113,8 +115,10 @@ class SGD(Optimiser):
 class Momentum(Optimiser):
     """The heavy ball, m <- momentum m + g, or Nesterov's step along g + momentum m."""
 
-    momentum: float = param(below_one, "how much of the last step is taken again", default=0.9)
-    nesterov: bool = param(flag, "whether a step looks ahead", default=False)
+    momentum: float = param(
+        below_one, "momentum: the part of the last step that is added to the next", default=0.9
+    )
+    nesterov: bool = param(flag, "whether to take Nesterov's step", default=False)
     weight_decay: float | None = _weight_decay()
     clip: float | None = _clip()
 
@@ -129,9 +133,9 @@ class Momentum(Optimiser):
 class Adam(Optimiser):
     """Adam: the mean of gradients over the root of the mean of their squares."""
 
-    b1: float = param(below_one, "memory of the gradients", default=0.9)
-    b2: float = param(below_one, "memory of their squares", default=0.999)
-    eps: float = param(positive, "added to the root", default=1e-8)
+    b1: float = param(below_one, "decay rate of the mean of gradients", default=0.9)
+    b2: float = param(below_one, "decay rate of the mean of squares", default=0.999)
+    eps: float = param(positive, "added to the square root in the denominator", default=1e-8)
     clip: float | None = _clip()
 
     def rule(self) -> "optax.GradientTransformation":
@@ -145,11 +149,11 @@ class Adam(Optimiser):
 class AdamW(Optimiser):
     """Adam with weight decay."""
 
-    b1: float = param(below_one, "memory of the gradients", default=0.9)
-    b2: float = param(below_one, "memory of their squares", default=0.999)
-    eps: float = param(positive, "added to the root", default=1e-8)
+    b1: float = param(below_one, "decay rate of the mean of gradients", default=0.9)
+    b2: float = param(below_one, "decay rate of the mean of squares", default=0.999)
+    eps: float = param(positive, "added to the square root in the denominator", default=1e-8)
     weight_decay: float | None = param(
-        at_least_zero.or_none("none"), "weight of the decay of the model", default=0.01
+        at_least_zero.or_none("none"), "weight decay of the model", default=0.01
     )
     clip: float | None = _clip()
 

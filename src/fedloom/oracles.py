@@ -1,6 +1,7 @@
-"""What a method is given: `f`, a client's function through its oracles, and `fed`, the hub's view.
+"""Types of what a method is given: a client's function `f`, and the hub's view `fed`.
 
-Annotate with these, and an editor completes `f.` and `fed.`:
+`f` is known through its oracles, such as its gradient. Annotate with these types, and an editor
+completes `f.` and `fed.`:
 
     kind of problem      f                   fed
     smooth               SmoothOracle        FedView
@@ -8,7 +9,7 @@ Annotate with these, and an editor completes `f.` and `fed.`:
     personal             PersonalOracle      FedView
     vertical             PartyOracle         VerticalFedView
 
-They are protocols: whatever has these members will do.
+They are protocols: any object with these members fits.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ AnyFed: TypeAlias = Any
 
 
 class StatedProblem(Protocol):
-    """The problem as stated, as far as methods ask for it."""
+    """The problem, as far as methods may use it."""
 
     @property
     def l2(self) -> Scalar:
@@ -95,7 +96,7 @@ class RowOracle(ClientOracle, Protocol):
 
     @property
     def batches(self) -> Array | int:
-        """How many batches make one pass over the client's rows."""
+        """The number of batches in one pass over the client's rows."""
 
 
 @runtime_checkable
@@ -142,7 +143,7 @@ class SaddleOracle(RowOracle, Protocol):
         """The gradients of f_i in x and in y, over all of the client's rows."""
 
     def row_grads(self, x: Array, y: Array, places: Array) -> tuple[Array, Array]:
-        """The gradients of the losses of single rows, one row of each result a place."""
+        """The gradients of the losses at single rows, one row of each result for each place."""
 
     def subgradient(self, x: Array) -> Array:
         """A subgradient of g at x, with 0 where |.| has its kink."""
@@ -223,7 +224,7 @@ class PartyOracle(ClientOracle, Protocol):
         """The oracles of some rows alone."""
 
     def rows_loss(self, fusion: Array, parts: Array, labels: Array) -> Array:
-        """As the hub's, for a party that was told the labels of some rows."""
+        """As `fed.rows_loss`, for a party that was told the labels of some rows."""
 
 
 @runtime_checkable
@@ -270,7 +271,7 @@ class SaddleFedView(FedView, Protocol):
 
 @runtime_checkable
 class VerticalFedView(FedView, Protocol):
-    """What the label party knows, which is the hub of a vertical federation."""
+    """What the hub of a vertical federation, the label party, may know."""
 
     @property
     def labels(self) -> Held:

@@ -1,4 +1,4 @@
-"""Problem and clients brought together: what the hub may know, and what each client holds."""
+"""A federation: a problem and clients brought together, as the hub and each client see them."""
 
 import dataclasses
 from typing import Any
@@ -147,7 +147,7 @@ def know(problem: Problem, clients: Holders, precision: str, batch_size: int | N
 
 
 def _check_symbols(problem: Problem, clients: Clients) -> None:
-    """A number beyond a network's table of vectors would read the last of them, in silence."""
+    """Refuse numbers beyond a network's table of vectors, which would read its last entry."""
     vocabulary = getattr(getattr(problem, "model", None), "vocabulary", None)
     x = clients.train.x
     if isinstance(vocabulary, int) and x.dtype.kind in "iu" and x.size and x.max() >= vocabulary:
@@ -210,14 +210,14 @@ def _know_parties(
 
 
 def _check_values(problem: Vertical, parties: Parties) -> None:
-    """Classes are counted from 0, which are their values only if they are called so."""
+    """Refuse classes as numbers to predict: they are numbered 0, 1, ..., whatever their names."""
     names = [] if parties.labels is None else parties.labels.tolist()
     if problem.loss == "squared" and len(names) > 2 and names != list(range(len(names))):
         listed = ", ".join(map(str, names[:3])) + (", ..." if len(names) > 3 else "")
         raise DataError(
             f"Vertical: loss 'squared' needs numbers to predict, or two classes; the data have "
-            f"{len(names)} classes: {listed}. Use 'softmax'; or say regression = true of the data "
-            f"where these are numbers to predict."
+            f"{len(names)} classes: {listed}. Use 'softmax'; or, for numbers to predict, set "
+            f"regression = true in [data] (in Python regression=True)."
         )
 
 

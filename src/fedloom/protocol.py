@@ -1,10 +1,10 @@
 """The contract between an algorithm and an engine: a round is a generator that asks.
 
-An algorithm is one definition in one file. Its `round` runs at the hub and reads top to bottom like
-the listing in its paper; `yield ask(method, message, to=cohort)` is the only way to talk to the
-clients. The method runs at each client of the cohort, and what comes back are the `Replies`. An
-exchange is a value, so an engine, a compressor or a fault can stand in between without the
-algorithm knowing.
+An algorithm is one class in one file. Its `round` runs at the hub and reads top to bottom like the
+listing in its paper; `yield ask(method, message, to=cohort)` is the only way to talk to the
+clients. The method runs at each client of the cohort, and the `yield` returns their `Replies`. An
+exchange is a value, so an engine, a compressor or a fault can act on it without the algorithm
+knowing.
 
 The rules:
 
@@ -12,7 +12,7 @@ The rules:
   `ask(..., when=coin)`; there is no `yield` inside `lax`.
 - A client method sees its state, its message, its oracle `f`, its key and the hyper-parameters.
   What `f` and `fed` have, for each kind of problem, is in `oracles.py`.
-- State is values: arrays, or named tuples of them. It holds all that the next round needs.
+- A state is an array or a named tuple of arrays. It holds all that the next round needs.
   Diagnostics, which the next round does not need, are the second return value of the round.
 - Models are vectors in R^d. The problem knows how a vector is divided into layers.
 - A cohort may repeat a client only where clients keep no state.
@@ -95,10 +95,10 @@ def ask(
         method: The client method, such as `self.train`. It is sent as a name, never as code.
         message: What every client of the cohort is sent: an array, or a named tuple of arrays.
         to: Who is asked, from `fl.cohorts`.
-        when: Whether the exchange takes place in this round; may depend on arrays. Where it does
-            not, nobody is asked, and sums and means of the replies are zero.
-        occasion: Where `when` may be false: in words, when the exchange takes place. The pages of
-            the methods and `fedloom explain` show it.
+        when: Whether the exchange takes place in this round; may depend on arrays. If it does not,
+            nobody is asked, and sums and means of the replies are zero.
+        occasion: If `when` may be false, in words when the exchange takes place. The pages of the
+            methods and `fedloom explain` show it.
         each: Whether every client gets a message of its own: the arrays of `message` then have a
             first axis with an entry for each slot of the cohort, and only that entry is sent.
     """
@@ -133,17 +133,17 @@ class Algorithm:
 
     A method is a class with the decorator `@algorithm`. It has at least `init_hub` and `round`,
     and the client methods that its round asks for: `method(client, message, f, key)` returns the
-    client's next state and its reply. Arguments are passed by position, so that an author may name
-    them as the paper does. They are, in all methods of the class:
+    client's next state and its reply. Arguments are passed by position, so you may name them as
+    the paper does. In all methods of the class they are:
 
     - `hub`, `client`: the state of the hub, and of a client;
     - `fed`: what the hub may know: `fed.n` clients with `fed.weights`, `fed.init_model(key)`,
       `fed.prox(v, step)`;
-    - `f`: a client's own function, by `f.grad(w, key)`, `f.full_grad(w)` and other oracles;
-    - `key`: a random key of its own for this round, exchange and client.
+    - `f`: a client's own function, through oracles such as `f.grad(w, key)` and `f.full_grad(w)`;
+    - `key`: a random key, different for each round, exchange and client.
 
-    What several methods have in common are functions that take values; a round calls those that
-    ask by `yield from`.
+    Methods share code as functions of values, not by inheritance. If such a function asks
+    clients, a round calls it with `yield from`.
     """
 
     __parametrised__: ClassVar[bool] = True
@@ -173,7 +173,7 @@ class Algorithm:
     def round(self, hub: Tree, fed: AnyFed, key: Array, /) -> Round:
         """One round: asks clients by `yield ask(...)`, and returns the hub's next state.
 
-        The second value that it returns are diagnostics: arrays that `Result.info` keeps at each
+        The second value that it returns is for diagnostics: arrays that `Result.info` keeps at each
         evaluation, or `()`.
         """
         raise NotImplementedError

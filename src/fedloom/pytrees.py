@@ -1,4 +1,4 @@
-"""Trees of arrays: the one place where classes become JAX pytrees, and how trees are told apart.
+"""Pytrees: the one place where classes become JAX pytrees, and comparisons of trees.
 
 `jit` keeps compiled programs by the structure of their arguments. In jaxlib 0.10 to 0.12, classes
 registered by `jax.tree_util.register_dataclass` have structures that compare equal if their fields
@@ -38,7 +38,7 @@ def pytree(cls: type[T]) -> type[T]:
 
 
 def _repr(node: Any) -> str:
-    """What an object is, without the numbers in its arrays, which may be somebody's data."""
+    """The `repr` of an object without the numbers in its arrays, which may be private data."""
     fields = [field.name for field in dataclasses.fields(node) if field.repr]
     told = [f"{name}={in_short(getattr(node, name))}" for name in fields]
     return f"{type(node).__name__}({', '.join(told)})"
@@ -131,7 +131,7 @@ def unlike(before: Tree, after: Tree, root: str) -> Unlike | None:
 
 
 def check_alike(message: str, before: Tree, after: Tree, root: str) -> None:
-    """Raise ProtocolError where a state is not what it was."""
+    """Raise ProtocolError if a state has changed its structure, shapes or types."""
     found = unlike(before, after, root)
     if found is not None:
         raise ProtocolError(

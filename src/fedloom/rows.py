@@ -1,4 +1,4 @@
-"""Each client's rows in arrays shared by all: where they begin, how many, how to draw."""
+"""The rows of all clients in shared flat arrays: where each client's begin, and how to draw."""
 
 import dataclasses
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def all_finite(values: Any) -> bool:
 
 
 class Spec(NamedTuple):
-    """What a model must know of the data to be built."""
+    """What is needed to build a model for the data."""
 
     features: tuple[int, ...]  # the shape of one row of x
     classes: int  # 0 for a regression
@@ -53,7 +53,7 @@ class Spec(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What a network may know of a batch beside its rows, while it is trained on them."""
+    """What a network may know about a batch beside its rows, in training."""
 
     key: Array | None  # by which the rows were drawn; None: nothing is drawn, as over all rows
     counts: Array | None  # (b,) False marks padding; None: every row counts
@@ -75,7 +75,7 @@ class Batch(NamedTuple):
 
     @property
     def drawn(self) -> Drawn:
-        """How the rows came about."""
+        """The key by which the rows were drawn, and which of them count."""
         return Drawn(self.key, self.counts)
 
     def mean(self, values: Array) -> Array:
@@ -87,7 +87,7 @@ class Batch(NamedTuple):
 
 @pytree
 class Narrow:
-    """Rows of whole numbers, kept in a byte each and handed out as what they stand for."""
+    """Rows of small whole numbers, stored as one byte each and handed out in the run's type."""
 
     kept: Held  # int8
     dtype: str = static()
@@ -217,10 +217,10 @@ def store(rows: Rows, sizes: np.ndarray, offsets: np.ndarray | None = None) -> S
 
 
 def narrowed(array: np.ndarray) -> Any:
-    """The array in a byte for each number, where these stand for the very same bits; else itself.
+    """The array with one byte for each number, if no bit is lost by that; otherwise itself.
 
-    Binary features, counts and symbols often do. To draw batches is mostly to read rows, of which
-    there is then a quarter to read.
+    Binary features, counts and symbols often fit. Drawing batches is mostly reading rows, and this
+    leaves a quarter of the bytes to read.
     """
     flat = np.ascontiguousarray(array).reshape(-1)
     bits = f"u{flat.dtype.itemsize}"
@@ -236,7 +236,7 @@ def narrowed(array: np.ndarray) -> Any:
 
 
 def room_for(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    """Zeros that begin where JAX takes an array on a CPU as it is, without a copy."""
+    """Zeros, aligned in memory so that JAX on a CPU takes the array without a copy."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + ALIGNED, np.uint8)
     begin = -raw.ctypes.data % ALIGNED

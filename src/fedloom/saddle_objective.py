@@ -1,4 +1,4 @@
-"""A client's own saddle function f_i(x, y), seen through its oracles.
+"""A client's own saddle function f_i(x, y), known through its oracles.
 
 The model is the primal vector x, which is minimised over; y is the dual vector, maximised over. A
 client step is then `gx, gy = f.grads(x, y, key)`, `x - lr * gx`, `y + lr * gy`, as on paper.

@@ -1,12 +1,12 @@
 """Step sizes that change from round to round: `lr=fl.schedules.Cosine(start=0.1, rounds=100)`.
 
-Rounds count from 1. In round r a schedule has its value after r - 1 rounds, so that the first round
-has the value that it starts with; the opening, before the first round, has the same. Engines put
-this value in the place of the schedule before a round is played, so that methods compute with a
-number as always, whichever engine runs them and wherever a run goes on. Numbers of a schedule are
-leaves: others need no new program, and a sweep may go over them.
+Rounds count from 1. Round r takes the value of the schedule after r - 1 rounds, so the first round
+has its initial value, and so has the opening, before the first round. Engines replace a schedule by
+this value before they play a round, so a method always computes with a number, on every engine and
+also in a resumed run. The numbers of a schedule are leaves: other numbers need no new program, and
+a sweep can search over them.
 
-A field takes a schedule where it is written `lr: StepSize = param(step_size, ...)`.
+A field that takes a schedule is declared as `lr: StepSize = param(step_size, ...)`.
 """
 
 from typing import TYPE_CHECKING, ClassVar
@@ -28,7 +28,7 @@ else:
 
 
 class Schedule(_Number):
-    """Base of the schedules, which say what a step size is after some rounds."""
+    """Base of the schedules: a step size as a function of the rounds that are done."""
 
     __parametrised__: ClassVar[bool] = True
 
@@ -93,7 +93,7 @@ class Cosine(Schedule):
 
     start: float = param(positive, "step size in the first round")
     # A real number and no whole one, so that another needs no new program.
-    rounds: float = param(_rounds, "after how many rounds it has come to its end")
+    rounds: float = param(_rounds, "number of rounds until the step size has reached its end")
     end: float = param(at_least_zero, "step size from then on", default=0.0)
 
     def value(self, done: Array) -> Scalar:
@@ -104,10 +104,10 @@ class Cosine(Schedule):
 
 @parametrised
 class Steps(Schedule):
-    """Falls by a factor at some rounds: start * factor^(how many of `at` are over)."""
+    """Falls by a factor at the rounds in `at`: start * factor^(how many of them are over)."""
 
     start: float = param(positive, "step size in the first round")
-    at: tuple[float, ...] = param(_milestones, "after how many rounds it falls")
+    at: tuple[float, ...] = param(_milestones, "the rounds after which it falls")
     factor: float = param(positive, "factor by which it falls each time", default=0.1)
 
     def value(self, done: Array) -> Scalar:
@@ -118,9 +118,11 @@ class Steps(Schedule):
 
 @parametrised
 class Warmup(Schedule):
-    """Rises in equal steps to a number, or to where another schedule starts, which then goes on."""
+    """Rises in equal steps to a number, or to the start of another schedule, which follows."""
 
-    rounds: float = param(_rounds, "how many rounds it rises; the last of them has the whole step")
+    rounds: float = param(
+        _rounds, "number of rounds in which it rises; the last of them has the whole step size"
+    )
     after: StepSize = param(step_size, "step size, or schedule, from then on")
 
     def value(self, done: Array) -> Scalar:

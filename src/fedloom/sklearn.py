@@ -1,11 +1,11 @@
-"""Estimators in the manner of scikit-learn, trained federatedly in the simulator.
+"""Estimators with the interface of scikit-learn, trained federatedly in the simulator.
 
     model = fl.sklearn.FederatedClassifier("scaffold", rounds=50).fit(X, y, sites=hospital)
     model.predict_proba(X_new)
 
-`sites` says to whom each row belongs. Any method of the catalogue for smooth problems works, by its
-key or as an object. Features are standardised by the mean and deviation over all rows, which are
-what the sums of the sites give (`fedloom.preparation` has the exchanges).
+`sites` names the owner of each row. Any method for smooth problems works, by its key or as an
+object. Features are standardised by their mean and deviation over all rows, which real sites would
+find from sums (`fedloom.preparation` has the exchanges).
 """
 
 from typing import TYPE_CHECKING, Any, Self
@@ -122,10 +122,10 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         algorithm: A key of the catalogue, or a method such as `fl.algorithms.Scaffold(lr=0.1)`.
         parameters: The method's parameters, where it is named by its key; `lr` is 0.1 by default.
         problem: What is optimised; by default logistic regression with an intercept, multinomial
-            for more than two classes. Scores of any problem are read as logits.
+            for more than two classes. The scores of any problem are taken as logits.
         rounds: How many rounds.
         batch_size: Rows in a stochastic gradient; None: full gradients.
-        standardise: Whether features are standardised before all else.
+        standardise: Whether features are standardised first.
         random_state: The seed; None: 0.
 
     After `fit`: `classes_`, `sites_`, `n_iter_`, and `result_`, the `fl.Result` with the history

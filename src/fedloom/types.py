@@ -1,10 +1,10 @@
-"""Names for what travels through the whole library.
+"""Type names that the whole library uses.
 
-Inside a compiled program there is one kind of array, JAX's. Around it there are NumPy's too: data
-are read, divided and kept as NumPy arrays, and a cohort of everybody stays one, so that an engine
-can see before a program runs who is asked. Containers that live on both sides say `Held`: an
-editor completes what both kinds have, `jnp` functions and arithmetic take both, and `jnp.asarray`
-makes an `Array` of it where JAX's own methods, such as `.at`, are wanted.
+Inside a compiled program all arrays are JAX's. Outside there are NumPy's too: data are read,
+divided and kept as NumPy arrays, and a cohort of everyone stays one, so that an engine sees before
+a program runs who is asked. Containers that are used on both sides are annotated `Held`: an editor
+completes what both kinds have, arithmetic and `jnp` functions take both, and `jnp.asarray` turns
+one into an `Array` for JAX's own methods, such as `.at`.
 """
 
 from typing import Any, TypeAlias

@@ -1,3 +1,3 @@
-"""The version of fedloom: the one place where it stands."""
+"""The version of fedloom. It is written only here."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Versions of other packages that are known to give wrong numbers."""
+"""Versions of other packages that are known to give wrong numbers, and their workarounds."""
 
 import importlib.metadata
 import os

@@ -110,7 +110,7 @@ def test_wrong_objects_are_answered_with_what_to_write(arguments, parts):
         ({"a": METHOD}, {"resume": None}, ["resume is of a single run", "Write out="]),
         ({"a": METHOD}, {"checkpoint": print}, ["checkpoint is of a single run", "Write out="]),
         ({"a": METHOD}, {"on_evaluation": print}, ["on_evaluation is of a single run"]),
-        ({"a": METHOD}, {"seeds": [1, 0, 1]}, ["got 1 again, which is the same run", "(1, 0)"]),
+        ({"a": METHOD}, {"seeds": [1, 0, 1]}, ["got 1 twice, which is the same run", "(1, 0)"]),
         ({"a": METHOD}, {"round": 3}, ["no option 'round'", "Did you mean 'rounds'"]),
     ],
 )

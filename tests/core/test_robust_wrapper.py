@@ -254,7 +254,7 @@ def test_other_wrappers_stand_outside():
     inside = FedAvg(lr=0.1)
     packed = {"compressor": fl.compressors.TopK(per_cent=50)}
     for wrapper in (Unreliable(inside), Compressed(inside, **packed), Poisoned(inside, "scaled")):
-        with pytest.raises(ParameterError, match=f"got {type(wrapper).__name__} inside it. Turn"):
+        with pytest.raises(ParameterError, match=f"got {type(wrapper).__name__} inside it. Swap"):
             Robust(wrapper, Median())
     robust = Robust(inside, Median())
     with pytest.raises(ParameterError, match="Robust has nothing to compare"):

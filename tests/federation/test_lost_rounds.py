@@ -222,7 +222,7 @@ def test_a_site_knows_how_many_rows_it_has(tmp_path):
     result = conductor.run()
     assert result.final["sites"] == 3
     assert any(
-        "lyon does not take part: this site is told that it has other rows than it has told" in n
+        "lyon does not take part: the server says that this site has other numbers of rows" in n
         for n in conductor.notes
     )
 

@@ -1,4 +1,4 @@
-"""What the catalogue knows of a method."""
+"""The entry of a method in the catalogue."""
 
 import dataclasses
 from typing import Any, Literal

@@ -1,1 +1,1 @@
-"""The laws that every method keeps, as a tool for anybody's method: `fl.check`."""
+"""The laws that every method keeps, and `fl.check`, which tests a method against them."""

@@ -1,4 +1,4 @@
-"""Which line of the author's code is to blame, and what the errors of JAX mean there."""
+"""Which line of the author's code caused an error, and what errors of JAX mean there."""
 
 import ast
 import inspect

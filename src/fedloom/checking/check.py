@@ -1,4 +1,4 @@
-"""`fl.check(method)`: hold a method of anybody's to the laws that fedloom's own methods keep."""
+"""`fl.check(method)`: test a method against the laws that fedloom's own methods keep."""
 
 from collections.abc import Callable, Sequence
 
@@ -35,24 +35,26 @@ def check(
     seed: int = 0,
     progress: Callable[[str], None] = lambda law: None,
 ) -> Report:
-    """Hold a method to the laws: engines agree, resuming is exact, bytes are true, ...
+    """Test a method against the laws that all methods keep: engines agree, resuming is exact, ...
 
     Args:
-        method: The method, such as `MyMethod(lr=0.1)`; of a class, an example with small values.
-        problem: What it is tried on; None: a small problem of the kind that the method takes.
-        clients: On whose data; None: four clients with a few rows each.
+        method: The method, such as `MyMethod(lr=0.1)`, or its class, which is then made with small
+            values for its parameters.
+        problem: The problem to try it on; None: a small one of the kind that the method is for.
+        clients: The clients and their data; None: four clients with a few rows each.
         laws: The keys of the laws to try, as the report names them; None: all.
-        rounds: Rounds of a run.
+        rounds: The number of rounds of each run.
         batch_size: Rows in a stochastic gradient; None: full gradients.
         seed: The seed of the runs.
-        progress: Hears the title of each law before it is tried.
+        progress: Called with the title of each law before it is tried.
 
     Returns:
-        A finding for each law, and `ok`, whether none is broken. A broken law comes with the
-        smallest example of it that was found, its numbers, and Python code that shows it.
+        A report with a finding for each law, and `ok`, which is true if no law is broken. A broken
+        law comes with the smallest example that was found, its numbers, and Python code to repeat
+        it.
 
     Raises:
-        ParameterError: What is given is no method, or not for this problem.
+        ParameterError: `method` is not a method, or does not fit the problem.
     """
     made = example(method)
     check_rule("check", "rounds", rounds, at_least(1))

@@ -72,7 +72,7 @@ def _compiles(case: Case, method: Algorithm, **options: Any) -> bool:
 
 @contextlib.contextmanager
 def _readings(cls: type[Algorithm]) -> Iterator[list[int]]:
-    """Note each time that the code of a round is read, which it is to make a program."""
+    """Count how often the code of a round is traced, which happens once for each program."""
     readings: list[int] = []
     original = cls.__dict__["round"]
 

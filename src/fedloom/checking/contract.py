@@ -1,7 +1,7 @@
 """The law before all others: a round asks, clients answer, and states keep their shapes.
 
-The method is played on shapes alone, one client for each group, so that whatever is not as the
-protocol has it is found at the line where it is; then it runs for a few rounds.
+The method is first played on shapes alone, with one client of each group, so that a breach of the
+protocol is found at the line of code that causes it; then it runs for a few rounds.
 """
 
 from collections.abc import Callable, Generator, Iterator

@@ -1,4 +1,4 @@
-"""A method with small values, of a class that is given without them."""
+"""A method with small values for its parameters, made from its class."""
 
 import dataclasses
 import inspect
@@ -15,7 +15,7 @@ _SMALL_NUMBERS = (0.1, 0.5)
 
 
 def example(method: Any) -> Algorithm:
-    """A method as it is, or one of its class with small values."""
+    """The method itself, or if a class is given, an object of it with small values."""
     cls = method if inspect.isclass(method) else type(method)
     if not issubclass(cls, Algorithm):
         raise ParameterError(

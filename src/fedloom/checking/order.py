@@ -63,7 +63,7 @@ def undrawn(method: Algorithm) -> Algorithm:
 
 
 def _draws(case: Case) -> bool:
-    """Whether rounds that begin alike end elsewhere under another seed."""
+    """Whether the outcome of a round depends on the seed."""
     first = case.simulate(rounds=1)
     ends = [case.simulate(seed=s, rounds=case.rounds + 1, resume=first) for s in (0, 1)]
     same = jax.tree.map(np.array_equal, *(end.model for end in ends))

@@ -1,4 +1,4 @@
-"""Clients that are not there are left alone and count for nothing, and a method survives them."""
+"""Absent clients keep their state and count for nothing, and the method copes without them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _NONSENSE = 7.0  # what the place of a reply that did not come may hold
 
 
 def _round_with_losses(case: Case) -> Callable[[Held, Held], Tree]:
-    """One round as a function of who is lost, and of what stands in the places of the lost."""
+    """One round, as a function of which replies are lost and of the values in their slots."""
     method, federation = case.method, case.federation()
     root = draws.key(3)
 

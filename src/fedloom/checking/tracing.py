@@ -1,4 +1,4 @@
-"""A method as a program: what its code becomes when it is read, without running it."""
+"""A method as a program: what its code becomes when JAX traces it, without running it."""
 
 import hashlib
 from collections.abc import Iterator

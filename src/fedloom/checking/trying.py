@@ -7,7 +7,7 @@ from fedloom.checking.verdicts import BrokenLawError, InapplicableError
 
 
 def broken(law: Law, case: Case) -> tuple[BrokenLawError | None, str]:
-    """How a case breaks a law, or None and what the law looked at.
+    """How a case breaks a law (None if it does not), and what the law looked at.
 
     An error that comes out of the method's code breaks the law as well, at the author's line.
 

@@ -1,4 +1,4 @@
-"""`fedloom budget KIT`: what a site's replies have told so far, and what its owner still allows."""
+"""`fedloom budget KIT`: how much a site's replies have disclosed, and what its budget has left."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is said of a kit's certificates on the command line."""
+"""The warning on the command line about a kit's certificates."""
 
 import sys
 

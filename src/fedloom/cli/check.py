@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a parameter of the method, as in --set lr=0.1; small values otherwise",
+        help="a parameter of the method, as in --set lr=0.1; the others get small values",
     )
     parser.add_argument(
         "--law", action="append", choices=tuple(LAWS), help="try this law only; may be repeated"

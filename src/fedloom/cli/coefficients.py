@@ -1,4 +1,4 @@
-"""`fedloom coefficients RUN`: a linear model in the words of the tables."""
+"""`fedloom coefficients RUN`: the coefficients of a linear model, by the columns of the tables."""
 
 import argparse
 import sys
@@ -16,13 +16,15 @@ _SHOWN = 40  # rows; a file has all
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or a model")
-    parser.add_argument("--site", metavar="SITE", help="of the model of this site's own")
+    parser.add_argument(
+        "--site", metavar="SITE", help="show those of the model that this site uses"
+    )
     parser.add_argument(
         "--local",
         action="store_true",
-        help="beside them, those of a model that each site's rows alone give; needs the data",
+        help="also show those of a model for each site, trained on its rows alone; needs the data",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE.csv", help="write all of them")
+    parser.add_argument("--out", type=Path, metavar="FILE.csv", help="write all of them to a file")
     parser.set_defaults(handle=_handle)
 
 

@@ -1,4 +1,4 @@
-"""`fedloom completion SHELL`: a script with which a shell completes verbs, options and keys."""
+"""`fedloom completion SHELL`: a script by which a shell completes verbs, options and keys."""
 
 import argparse
 import sys

@@ -68,10 +68,10 @@ def _show(stop: Stop, comparison: Comparison) -> None:
     title = over_seeds_text(len(stop.seeds), callable(stop.clients))
     methods_table.show(rows, Asked(stop.columns), comparison.results, "table", title=title)
     if stop.by_client is not None:
-        _show_clients(stop, comparison, stop.by_client)
+        _show_clients(comparison, stop.by_client)
 
 
-def _show_clients(stop: Stop, comparison: Comparison, metric: str) -> None:
+def _show_clients(comparison: Comparison, metric: str) -> None:
     """How each client fares, in the mean over seeds: rows are clients, columns methods."""
     columns = {
         name: np.mean([run.clients[metric].to_numpy() for run in runs], axis=0)

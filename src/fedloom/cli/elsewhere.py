@@ -1,4 +1,4 @@
-"""Who does the runs of a comparison or a sweep: this process, several of them, or a cluster."""
+"""The options by which other processes or a cluster do the runs of a comparison or a sweep."""
 
 import argparse
 import contextlib

@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="safetensors: for fl.load; onnx: a graph for any runtime (needs fedloom[export]); "
         "torch: safetensors with PyTorch's names",
     )
-    parser.add_argument("--site", metavar="SITE", help="the model of this site's own")
+    parser.add_argument("--site", metavar="SITE", help="export the model that this site uses")
     parser.add_argument("--out", type=Path, metavar="FILE", help="by default beside the model")
     parser.set_defaults(handle=_handle)
 

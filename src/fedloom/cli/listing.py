@@ -1,4 +1,4 @@
-"""`fedloom list`: what there is to choose from, where it comes from, and how it is written."""
+"""`fedloom list`: the things that settings files may name, where from, and how they are written."""
 
 import argparse
 import functools
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "what", nargs="?", metavar="WHAT", help=f"{', '.join(LISTS)}; without it, what lists are"
+        "what", nargs="?", metavar="WHAT", help=f"{', '.join(LISTS)}; without it, the lists"
     )
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.set_defaults(handle=_handle)

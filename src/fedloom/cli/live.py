@@ -78,7 +78,7 @@ class _Line:
 
 
 class Said(Silent):
-    """Where nobody looks at a terminal: one line of text when a run has ended."""
+    """For output that is not a terminal: one line of text when a run has ended."""
 
     def __init__(self, name: str, seed: int, metric: str, rounds: int):
         self.about = f"{name}, seed {seed}"

@@ -2,7 +2,7 @@
 
 0  done
 1  ran, but failed: the iterates diverged, the doctor found a fault, or a method breaks a law
-2  misuse: an error in the command, the settings or the data, which the user can mend
+2  misuse: an error in the command, the settings or the data, which the user can fix
 130  interrupted with Ctrl-C; what was done is kept
 """
 
@@ -18,7 +18,7 @@ from fedloom.hints import closest, printable
 
 
 class Verb(NamedTuple):
-    """What help says of a verb, and which function of which module declares its options."""
+    """The help text of a verb, and the function of a module that declares its options."""
 
     help: str
     module: str
@@ -29,34 +29,34 @@ VERBS = {
     "new": Verb("write a first settings file, method or federation", "new"),
     "run": Verb("run a settings file", "run"),
     "predict": Verb("predict new rows with the model of a run", "predict"),
-    "export": Verb("take the model of a run to ONNX, PyTorch or one small file", "export"),
-    "import-torch": Verb("make a PyTorch module a network of fedloom's", "import_torch"),
+    "export": Verb("export the model of a run to ONNX, PyTorch or one small file", "export"),
+    "import-torch": Verb("import a PyTorch module as a network of fedloom", "import_torch"),
     "coefficients": Verb("show a linear model's coefficients by their columns", "coefficients"),
     "compare": Verb("compare the methods of a settings file", "compare"),
     "sweep": Verb("search for the best settings of each method", "sweep"),
     "report": Verb("make one HTML page from run folders", "report"),
     "reproduce": Verb("repeat an experiment of a paper", "reproduce"),
     "list": Verb(
-        "show algorithms, wrappers, aggregators, problems, metrics, datasets or partitions",
+        "list algorithms, wrappers, aggregators, problems, metrics, datasets or partitions",
         "listing",
     ),
     "explain": Verb("explain a method, a wrapper, a metric or another part", "explain"),
     "schema": Verb("print the JSON Schema of settings files", "schema"),
-    "demo": Verb("a short tour on embedded data", "demo"),
-    "check": Verb("hold a method of your own to the laws that all methods keep", "check"),
+    "demo": Verb("take a short tour on embedded data", "demo"),
+    "check": Verb("test a method of your own against the laws that all methods keep", "check"),
     "completion": Verb("print a script with which a shell completes commands", "completion"),
     "doctor": Verb(
         "check versions, devices and folders, and solve problems with known answers", "doctor"
     ),
     "provision": Verb("make the kits of a federation", "provision"),
     "serve": Verb("run the server of a federation", "serve", "add_serve"),
-    "join": Verb("take part in a federation with one's own data", "serve", "add_join"),
+    "join": Verb("take part in a federation with your own data", "serve", "add_join"),
     "submit": Verb("run a settings file over real sites", "submit", "add_submit"),
-    "status": Verb("who is connected, and how runs stand", "submit", "add_status"),
-    "fetch": Verb("bring the result of the last run home", "submit", "add_fetch"),
-    "budget": Verb("show what a site's replies have told, over all runs", "budget"),
+    "status": Verb("show which sites are connected, and the state of runs", "submit", "add_status"),
+    "fetch": Verb("fetch the result of the last run", "submit", "add_fetch"),
+    "budget": Verb("show how much a site's replies have disclosed, over all runs", "budget"),
     "try-federation": Verb(
-        "a federation of three sites on this machine, TLS and all", "try_federation"
+        "try a federation of three sites on this machine, with TLS", "try_federation"
     ),
 }
 DONE, FAILED, MISUSE, INTERRUPTED = 0, 1, 2, 130

@@ -1,4 +1,4 @@
-"""What a method sends in a round, and which of its settings ask for it."""
+"""What a method sends in a round, and which of its settings cause that."""
 
 import dataclasses
 from collections.abc import Callable

@@ -16,7 +16,7 @@ from fedloom.hints import closest
 _KINDS = ("run", "compare", "sweep", "method", "federation")
 _PROJECT = """\
 # Who takes part. `fedloom provision project.toml --out kits` makes a kit for each of them;
-# docs/federation.md says what happens then.
+# docs/federation.md explains the next steps.
 name = "{name}"
 organisation = "example"
 sites = {sites}
@@ -60,7 +60,7 @@ local_steps = 10
 rounds = 50
 batch_size = 32
 
-# How the run is led: `fedloom explain federation`.
+# Who takes part, and what happens if sites are lost: `fedloom explain federation`.
 [federation]
 min_sites = {least}
 """

@@ -15,16 +15,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         "model", metavar="MODEL", type=Path, help="the folder of a run, or a saved model's file"
     )
     parser.add_argument("data", metavar="DATA", type=Path, help="a CSV or Parquet file")
-    parser.add_argument("--site", metavar="SITE", help="use the model of this site's own")
+    parser.add_argument("--site", metavar="SITE", help="use this site's own model")
     parser.add_argument(
         "--keep",
         type=lambda text: tuple(filter(None, map(str.strip, text.split(",")))),
         default=(),
         metavar="COLUMN,...",
-        help="columns of DATA that stand before the predictions, such as an id",
+        help="columns of DATA, such as an id, to put before the predictions",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help=".csv or .parquet; else to standard output"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="a .csv or .parquet file; by default standard output",
     )
     parser.set_defaults(handle=_handle)
 

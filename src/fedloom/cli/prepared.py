@@ -1,4 +1,4 @@
-"""What was found in the files of sites, and how each site fares: tables for the terminal."""
+"""Tables for the terminal: what was found in the files of sites, and how each site fares."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -13,7 +13,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("project", metavar="PROJECT.toml", type=Path)
     parser.add_argument("--out", type=Path, default=Path("kits"), metavar="DIR")
     parser.add_argument(
-        "--renew", action="store_true", help="renew the certificates of kits that are there"
+        "--renew", action="store_true", help="renew the certificates of existing kits"
     )
     parser.set_defaults(handle=_handle)
 

@@ -21,10 +21,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         nargs="+",
         type=Path,
-        help="what `fedloom run`, `fedloom compare` or Result.save wrote",
+        help="a folder that `fedloom run`, `fedloom compare` or Result.save wrote",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE.html", help="where the page goes")
-    parser.add_argument("--title", default="", help="what stands at the top")
+    parser.add_argument("--out", type=Path, metavar="FILE.html", help="the page to write")
+    parser.add_argument("--title", default="", help="the title of the page")
     parser.add_argument(
         "--pictures", type=Path, metavar="DIR", help="also draw PNG and SVG pictures for a paper"
     )

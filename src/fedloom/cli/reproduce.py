@@ -18,17 +18,17 @@ from fedloom.hints import closest
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("name", nargs="?", help="without a name, shows what there is")
+    parser.add_argument("name", nargs="?", help="the experiment; without it, list all")
     parser.add_argument(
         "--list",
         action="store_true",
-        help="show what there is: the paper's table or figure, data, time, and whether it was run",
+        help="list all: the paper's table or figure, data, time, and whether it was run here",
     )
     parser.add_argument(
         "--raw", type=Path, metavar="FILE", help="write every run as a line of JSON as well"
     )
     parser.add_argument(
-        "--resume", type=Path, metavar="DIR", help="go on with what was interrupted in a folder"
+        "--resume", type=Path, metavar="DIR", help="continue what was interrupted in this folder"
     )
     add_common(parser, FORMATS)
     parser.set_defaults(handle=_handle)

@@ -30,7 +30,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     """Where the settings come from: a file, or a folder in which something was interrupted."""
     parser.add_argument("settings", metavar="SETTINGS.toml", type=Path, nargs="?")
     parser.add_argument(
-        "--resume", type=Path, metavar="DIR", help="go on with what was interrupted in a folder"
+        "--resume", type=Path, metavar="DIR", help="continue what was interrupted in this folder"
     )
 
 

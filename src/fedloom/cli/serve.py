@@ -34,7 +34,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         metavar="FILE",
-        help="ids and labels, where the server's owner has them",
+        help="the file with ids and labels, if this server's owner is the label party",
     )
     parser.set_defaults(handle=_serve)
 
@@ -49,7 +49,7 @@ def add_join(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=WAIT_SECONDS,
         metavar="SECONDS",
-        help=f"how long to wait for a server that is not there ({WAIT_SECONDS:g})",
+        help=f"how long to wait for the server to be there (default {WAIT_SECONDS:g})",
     )
     parser.set_defaults(handle=_join)
 

@@ -27,7 +27,9 @@ from fedloom.simulator.progress import Bar, Lines, Progress
 def add_submit(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `submit`."""
     parser.add_argument("settings", metavar="SETTINGS.toml", type=Path)
-    parser.add_argument("--resume", action="store_true", help="go on with the last run of it")
+    parser.add_argument(
+        "--resume", action="store_true", help="continue the last run of these settings"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
     _add_kit(parser)

@@ -47,10 +47,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     add_workers(parser)
     parser.add_argument(
-        "--sampler", choices=SEARCHES, help="how settings are searched for, as `search` of [sweep]"
+        "--sampler", choices=SEARCHES, help="how to search, as `search` of [sweep] does"
     )
     parser.add_argument(
-        "--trials", type=int, metavar="N", help="how many settings, where it is no grid"
+        "--trials",
+        type=int,
+        metavar="N",
+        help="number of settings for each method, unless the search is a grid",
     )
     parser.set_defaults(handle=_handle)
 
@@ -97,7 +100,7 @@ def _handle(arguments: argparse.Namespace) -> int:
         show_table(_shown(found), title=f"{found.metric} on held-out training rows")
     tested = clients.test_y if isinstance(clients, Parties) else clients.test
     where = "training rows" if tested is None else "test rows"
-    title = f"The best of each method, trained anew, on {where}, {over_seeds_text(len(seeds))}"
+    title = f"The best of each method, trained again, on {where}, {over_seeds_text(len(seeds))}"
     show(rows, asked, results, arguments.format, title=title, leading=tuple(setup.over))
     if arguments.format == "table":
         for remark in found.at_the_edge():

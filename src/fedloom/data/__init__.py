@@ -1,4 +1,4 @@
-"""Data: readers, the catalogue of public sets, and their division over clients."""
+"""Data: readers, a catalogue of public datasets, and their division over clients."""
 
 from typing import TYPE_CHECKING
 

@@ -2,8 +2,8 @@
 
 In private, by private set intersection (the `psi` extra, OpenMined's library): the label party
 learns which of its ids every other party has, and the others learn nothing in that step. It then
-tells them the ids that all have in common, in the order of the rows to come. Who is in common is
-what a join gives away in any case; who is not stays with its party.
+tells them the ids that all have in common, in the order of the rows to come. Any join discloses who
+is in common; the other ids stay with their party.
 """
 
 from collections.abc import Mapping
@@ -43,14 +43,15 @@ def joined_report(people: int, dropped: Mapping[str, int]) -> str:
 
 
 def align(ids: Mapping[str, Any], *, how: str = "private") -> Alignment:
-    """Find the people that all parties have.
+    """Find the people whom all parties have, by their ids.
 
     Args:
-        ids: Each party's column of ids, by name, the label party first; each id once.
-        how: "private" for private set intersection, or "plain" where ids may be pooled.
+        ids: Each party's column of ids, by the party's name, the label party first. No id may
+            occur twice in a column.
+        how: "private" for private set intersection, or "plain" if ids may be pooled.
 
     Returns:
-        The rows to take at each party: `x[alignment.rows[name]]` are then aligned.
+        Which rows to take at each party, in which order: `x[alignment.rows[name]]`.
     """
     check("align", "how", how, one_of("private", "plain"))
     columns = {name: texts(name, column) for name, column in ids.items()}

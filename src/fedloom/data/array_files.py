@@ -1,6 +1,6 @@
 """Folders of NumPy files that may be larger than memory: x.npy and y.npy, for all or for each site.
 
-Features stay in their files, memory-mapped: a run reads the rows that it needs. Labels are read.
+Features stay in their files, memory-mapped: a run reads the rows that it needs. Labels are loaded.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Arrays that a user hands over, looked at before anything is made of them."""
+"""Checks of the arrays that a user hands over."""
 
 from collections import Counter
 from collections.abc import Sequence

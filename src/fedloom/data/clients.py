@@ -18,7 +18,7 @@ _SHOWN = 8  # clients in a short description
 
 @dataclasses.dataclass(frozen=True)
 class Clients:
-    """The data of a federation, in flat arrays: client i holds `sizes[i]` rows in turn."""
+    """The data of all clients, in flat arrays: first the rows of client 0, then of client 1, ..."""
 
     train: Rows  # the training rows of all clients, one client after the other
     sizes: np.ndarray  # how many training rows each client has
@@ -119,19 +119,18 @@ def from_arrays(
     names: Sequence[str] | None = None,
     regression: bool | None = None,
 ) -> Clients:
-    """Clients from one (x, y) pair for each of them.
+    """Clients from arrays: one pair (x, y) of features and labels for each.
 
-    Labels of an integer type and texts are classes, under their own names. Floats make a
-    regression, also where all of them are whole: pass y.astype(int) for classes.
+    Integers and texts are classes. Floats are numbers to predict, even if all of them are whole;
+    for classes pass y.astype(int).
 
     Args:
-        parts: Features (rows, ...) and labels (rows,) of each client. Labels of shape (rows, k) are
-            k labels of each row. Features that are memory-mapped (`np.load(path, mmap_mode="r")`)
-            stay on the disk.
+        parts: For each client its features (rows, ...) and labels (rows,), or (rows, k) if each row
+            has k labels. Memory-mapped features (`np.load(path, mmap_mode="r")`) stay on the disk.
         test: Test rows in the same form, one pair for each client.
-        names: What the clients are called; by default "client 0", "client 1", ...
-        regression: Whether labels are numbers to predict, such as counts; by default where some
-            client's are floats.
+        names: The names of the clients; by default "client 0", "client 1", ...
+        regression: Whether labels are numbers to predict, such as counts; None: if the labels of
+            some client are floats.
     """
     if len(parts) == 0:
         raise DataError(

@@ -1,10 +1,10 @@
-"""Which columns of a table are no features by themselves: keys, names of persons and dates.
+"""Which columns of a table are not features unless they are named: keys, surnames and dates.
 
-A key (a name, a number of a patient, a text) has a value of its own in most rows. A model cannot
-learn from it, and what is told of its values is told of persons. A date is one value a day, of
-which the parts may say something (`dates.py`). Neither is a feature unless the settings name it,
-whatever the type of the column, so that CSV and Parquet behave alike. Words of which most are
-about a few rows, as surnames are, tell of persons even where they repeat.
+A key (a name, a patient's number, a text) has a different value in most rows. A model cannot learn
+from it, and its values disclose persons. A date has one value a day, but its parts may be useful
+(`dates.py`). Neither is a feature unless the settings name it, whatever the type of the column, so
+that CSV and Parquet behave alike. Words that mostly occur in only a few rows, such as surnames,
+disclose persons even though they repeat.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ _MANY_WORDS, _ROWS_A_WORD = 20, 10  # more words, and fewer rows for each, are n
 
 
 def judges(series: "pl.Series") -> bool:
-    """Whether a column has values enough to say whether it is a key."""
+    """Whether a column has enough values to decide whether it is a key."""
     return series.len() - series.null_count() >= _LEAST_TO_TELL
 
 
@@ -52,7 +52,7 @@ def is_key(series: "pl.Series") -> bool:
 
 
 def all_differ(series: "pl.Series") -> bool:
-    """Whether a column of whole numbers has no value twice, be there ever so few."""
+    """Whether no value occurs twice in a column of whole numbers, however short it is."""
     values = series.drop_nulls()
     whole = not series.dtype.is_float() or bool((values == values.round()).all())
     return whole and str(series.dtype) != "Boolean" and values.n_unique() == len(values)
@@ -64,11 +64,11 @@ def together_a_key(rows: Iterable[int]) -> bool:
 
 
 def tells_of_persons(counts: Sequence[int], rows: int) -> bool:
-    """Whether words are rather names than categories, by the rows that each has.
+    """Whether words are more likely names than categories, by the number of rows of each.
 
     Args:
-        counts: The rows that hold each word, over all sites.
-        rows: All rows; of fewer than twenty nothing can be said.
+        counts: The number of rows that hold each word, over all sites.
+        rows: The number of all rows; with fewer than twenty the answer is no.
     """
     if rows < _LEAST_TO_TELL:
         return False
@@ -78,7 +78,7 @@ def tells_of_persons(counts: Sequence[int], rows: int) -> bool:
 
 
 def why_left_out(series: "pl.Series") -> str | None:
-    """Why a column that nobody has named is no feature; None where it is one."""
+    """Why a column that the settings do not name is not a feature; None if it is one."""
     if holds_dates(series):
         return DATE_REASON
     return KEY_REASON if is_key(series) else None

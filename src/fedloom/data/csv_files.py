@@ -1,7 +1,7 @@
 """CSV files as Polars frames, with messages that name the line.
 
-Polars reads a plain file from the disk as it is. Text that is compressed or not UTF-8, and whatever
-Polars cannot make sense of, is read as a whole and looked through.
+Polars reads a plain file directly from the disk. Text that is compressed or not UTF-8, and whatever
+Polars cannot read, is loaded into memory and checked line by line.
 """
 
 import contextlib
@@ -124,7 +124,7 @@ def _table(
 
 
 def _is_doubtful(series: "pl.Series", missing: Sequence[str]) -> bool:
-    """Whether a column may be another by all of its values, or if words stand for missing ones."""
+    """Whether all values, or words for missing ones, could change the type of a column."""
     import polars as pl
 
     first = series.head(_FOR_TYPES)
@@ -160,7 +160,7 @@ def _has_odd_numbers(source: Path | io.BytesIO, separator: str) -> bool:
 
 
 def _again(source: io.BytesIO) -> io.BytesIO:
-    """The same text from its beginning, which is not copied."""
+    """The same text from its beginning again, without a copy."""
     return io.BytesIO(source.getvalue())
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """Rows of features with labels, in one place, before they are divided over clients."""
+    """Rows of features with labels, before they are divided over clients."""
 
     name: str  # what it is called in tables
     x: Any  # (rows, ...) array; a scipy CSR array where features are sparse; whole numbers: tokens
@@ -43,5 +43,5 @@ def described(rows: int, shape: tuple[int, ...], labels: np.ndarray | None) -> s
 
 
 def left_out_text(left_out: Mapping[str, str]) -> list[str]:
-    """Which columns of a table are no features, where there are such."""
+    """Which columns of a table are not used as features, and why; empty if there are none."""
     return [f"left out: {'; '.join(f'{n} ({w})' for n, w in left_out.items())}"] if left_out else []

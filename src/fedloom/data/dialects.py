@@ -1,8 +1,8 @@
-"""How a CSV file is written: its separator, its decimal mark, its encoding; found, or named.
+"""The dialect of a CSV file: its separator, decimal mark and encoding, given or detected.
 
-What is named holds for all files that are read together; what is not is found in each of them.
-A file that is not UTF-8 says nothing of what it is, so its encoding has to be named; files that are
-UTF-8 are read as such all the same.
+What is given holds for all files that are read together; the rest is detected in each file. An
+encoding cannot be detected, so it must be given for files that are not UTF-8; files that are valid
+UTF-8 are read as UTF-8 all the same.
 """
 
 import codecs
@@ -50,7 +50,7 @@ def encoding_param() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Dialect:
-    """What the user says of a CSV file; None: it is to be found."""
+    """What the user says about CSV files; None: to be detected."""
 
     separator: str | None = None
     decimal: str | None = None

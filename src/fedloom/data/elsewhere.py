@@ -1,7 +1,7 @@
-"""Datasets of other libraries: of Hugging Face and PyTorch.
+"""Datasets of other libraries: Hugging Face and PyTorch.
 
-None of these libraries is needed: an object is known by what it can do. A dataset that is on this
-machine is read as it is, row by row where it has no columns; nothing is downloaded.
+Neither library is imported: objects are recognised by their methods. A dataset must be on this
+machine, nothing is downloaded; if it has no columns it is read row by row.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,17 +22,15 @@ def from_datasets(
     test: Mapping[str, Any] | Sequence[Any] | None = None,
     regression: bool | None = None,
 ) -> Clients:
-    """Clients from one dataset for each, of Hugging Face's `datasets` or of PyTorch.
-
-    Rows of a Hugging Face dataset have named columns, of which `x` and `y` choose. A row of a
-    PyTorch dataset is a pair of features and label.
+    """Clients from datasets of Hugging Face's `datasets` or of PyTorch, one for each client.
 
     Args:
-        parts: The datasets by the names of the clients, or in turn.
-        x: The column with the features, or a list of columns of numbers.
-        y: The column with the labels.
+        parts: The datasets: a mapping from the names of the clients, or a sequence. A row of a
+            PyTorch dataset must be a pair of features and label.
+        x: In a Hugging Face dataset, the column with the features, or a list of columns of numbers.
+        y: In a Hugging Face dataset, the column with the labels.
         test: Test rows in the same form.
-        regression: Whether labels are numbers to predict; by default where they are not all whole.
+        regression: Whether labels are numbers to predict; None: if some label is not whole.
     """
     named = _named(parts)
     held_out = None if test is None else _named(test)

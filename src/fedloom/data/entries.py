@@ -1,4 +1,4 @@
-"""An entry of the catalogue, and how it is opened: which copy is there, read by whom."""
+"""An entry of the catalogue of datasets: which copy of it is there, and how to read it."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

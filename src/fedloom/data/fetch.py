@@ -1,7 +1,7 @@
-"""Finding the files of a public dataset: the user's data folder, the cache, then its source.
+"""Find the files of a public dataset: in the user's data folder, in the cache, or at its source.
 
-A download is checked before it gets its name, so a file in the cache is known to be right. What
-lies in the user's own folder is trusted, unless it is to be verified.
+A download is checked before it gets its final name, so files in the cache are correct. Files in the
+user's own folder are trusted, unless `verify` is asked for.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Rows with missing values, named before a run takes them for divergence."""
+"""Find missing values before a run, which would take them for divergence."""
 
 from typing import Any
 

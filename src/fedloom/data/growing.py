@@ -1,4 +1,4 @@
-"""An array that grows at its end, in the memory that it needs and not twice that."""
+"""An array that grows at its end and never needs twice its memory."""
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -9,8 +9,8 @@ _SPARE = 1.5  # of what is needed; memory that nobody has written to is not take
 class Growing:
     """Numbers that come piece by piece.
 
-    `np.concatenate` holds all pieces and the whole at once. Here the whole is moved where it must
-    be longer, which for large arrays the operating system does without a copy.
+    `np.concatenate` holds all pieces and the whole array at once. Here the array is enlarged in
+    place; the operating system moves a large one without a copy.
     """
 
     def __init__(self, dtype: DTypeLike):
@@ -18,7 +18,7 @@ class Growing:
         self._used = 0
 
     def extend(self, numbers: np.ndarray) -> None:
-        """Put numbers at the end."""
+        """Add numbers at the end."""
         needed = self._used + len(numbers)
         if needed > len(self._held):
             self._held.resize(int(_SPARE * needed), refcheck=False)
@@ -26,6 +26,6 @@ class Growing:
         self._used = needed
 
     def array(self) -> np.ndarray:
-        """All of them; nothing is put behind it any more."""
+        """The whole array; after this nothing more can be added."""
         self._held.resize(self._used, refcheck=False)
         return self._held

@@ -41,7 +41,7 @@ _WORDS = {
 
 
 def heart_tables() -> "dict[str, pl.DataFrame]":
-    """The raw tables of the four hospitals, gaps and all: what each of them would have in a file.
+    """The raw tables of the four hospitals, with all gaps, as each would have them in a file.
 
     The column to predict is `disease`, "yes" or "no".
     """

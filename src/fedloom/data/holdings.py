@@ -1,4 +1,4 @@
-"""Who holds what: a table and a picture of the rows of every client."""
+"""A table and a picture of how many rows each client holds, by class."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ def table(clients: Clients) -> "pl.DataFrame":
     """A table with a row for each client: its name, numbers of training and test rows, and classes.
 
     Args:
-        clients: Who holds what.
+        clients: The clients and their data.
     """
     import polars as pl
 
@@ -32,11 +32,11 @@ def table(clients: Clients) -> "pl.DataFrame":
 
 
 def picture(clients: Clients, path: Path | str) -> None:
-    """Draw one stacked bar of classes for each client.
+    """Draw a bar for each client, stacked by class, and write it to a file.
 
     Args:
-        clients: Who holds what.
-        path: Of the picture; its suffix says whether it is PNG or SVG.
+        clients: The clients and their data.
+        path: The file to write, .png or .svg.
     """
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()

@@ -21,7 +21,7 @@ class ByLabel(Scheme):
     classes_each: int = param(at_least(1), "how many classes each client holds")
 
     def divide(self, dataset: Dataset, rng: np.random.Generator) -> Holdings:
-        """Deal to each client the classes that were dealt least often, at random among equals."""
+        """Deal each client the classes that have been dealt least often, at random among ties."""
         classes = _shuffled_classes(dataset, rng)
         if not len(classes) / self.clients <= self.classes_each <= len(classes):
             raise DataError(
@@ -45,7 +45,7 @@ class Dirichlet(Scheme):
 
     key: ClassVar[str] = "dirichlet"
     clients: int = param(*CLIENTS)
-    alpha: float = param(positive, "how alike the clients are")
+    alpha: float = param(positive, "how similar the clients are: the larger, the more")
 
     def divide(self, dataset: Dataset, rng: np.random.Generator) -> Holdings:
         """Draw the shares of every class, and cut its rows by them."""

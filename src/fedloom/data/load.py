@@ -1,4 +1,4 @@
-"""One door to all data: a name of the catalogue, or a path."""
+"""Load data by a name from the catalogue, or from a path."""
 
 import inspect
 import re
@@ -32,19 +32,20 @@ _READERS: dict[str, Callable[..., Dataset]] = {
 
 
 def load(name_or_path: Any, *, verify: bool = False, **options: Any) -> Dataset:
-    """A dataset by its name in the CATALOGUE, from a file or folder, or from a data frame.
+    """Load a dataset: by its name in the CATALOGUE, from a file or folder, or from a data frame.
 
-    Files are told by their suffix, after which .gz, .bz2 or .xz may follow: LIBSVM text (.svm,
-    .libsvm, .txt), tables (.csv, .parquet) and IDX images (...-images-idx3-ubyte). The option
-    `text` names the column of a table that holds texts. A folder holds LEAF's JSON, or in folders
-    CLASS/ or CLIENT/CLASS/ pictures (.png, .jpg) or texts (.txt), or x.npy and y.npy, by themselves
-    or in a folder for each site, of which x stays on the disk. A relative path that looks like a
-    name must begin with `./`.
+    The suffix of a file says what it holds, and .gz, .bz2 or .xz may follow: LIBSVM text (.svm,
+    .libsvm, .txt), tables (.csv, .parquet) and IDX images (...-images-idx3-ubyte). For a table of
+    texts, the option `text` names their column.
+
+    A folder may hold LEAF's JSON; pictures (.png, .jpg) or texts (.txt) in folders CLASS/ or
+    CLIENT/CLASS/; or x.npy and y.npy, directly or in one folder for each site (x then stays on the
+    disk). A relative path that looks like a name must begin with `./`.
 
     Args:
         name_or_path: What to load: a name, a path, or a frame of pandas or Polars.
-        verify: Whether to check the files of a catalogued set against their published checksums.
-            What fedloom downloads is always checked.
+        verify: Whether to check the files of a catalogued dataset against their published
+            checksums. What fedloom downloads itself is always checked.
         options: Options of the reader: see `read_libsvm`, `read_table`, `read_text_table`,
             `read_leaf`, `read_image_folder`, `read_text_folder`, `read_array_folder`,
             `read_shakespeare`, `read_agnews`. A `test` option is a path.

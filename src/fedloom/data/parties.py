@@ -82,15 +82,15 @@ def from_parties(
     test: tuple[Mapping[str, Any] | Sequence[Any], Any] | None = None,
     regression: bool | None = None,
 ) -> Parties:
-    """Parties from one array of features for each, and the labels of the label party.
+    """Parties that hold different columns of the same rows, from one array of features for each.
 
     Args:
-        features: Arrays of shape (s, d_i), dense or scipy sparse, by the names of the parties or
-            in turn. Row k is the same person everywhere; `fl.data.align` makes it so.
-        y: The labels. Those of an integer type and texts are classes; floats make a regression,
-            also where all of them are whole.
+        features: Arrays of shape (s, d_i), dense or scipy sparse: a mapping from the names of the
+            parties, or a sequence. Row k must be the same person everywhere (see `fl.data.align`).
+        y: The labels, which the label party holds. Integers and texts are classes; floats are
+            numbers to predict, even if all of them are whole.
         test: Features and labels of test rows, in the same form.
-        regression: Whether labels are numbers to predict, whole ones too.
+        regression: Whether integers are numbers to predict too.
     """
     names, blocks = _named(features)
     y = _labels(y, regression)

@@ -71,21 +71,22 @@ def partition(
     normalise: bool = False,
     **parameters: Any,
 ) -> Clients | Parties:
-    """Divide a dataset over clients, every row once; or, with ByFeatures, its columns over parties.
+    """Divide the rows of a dataset over clients; or, with ByFeatures, its columns over parties.
 
-    Test rows that the dataset comes with are divided so that each client's follow the shares of
-    classes (or of column values) among its training rows. Where there are none, `test_fraction`
-    holds out a part of each client's own rows.
+    Every row goes to exactly one client. If the dataset has test rows, they are divided so that
+    each client's have the same shares of classes (or of column values) as its training rows. If it
+    has none, `test_fraction` holds out a part of each client's own rows.
 
     Args:
-        dataset: What to divide. Sparse features become dense float32 numbers where rows are
-            divided, and stay sparse where columns are.
-        scheme: A scheme, or its key in SCHEMES.
-        seed: Whatever is drawn at random comes from it.
-        test_fraction: The part of a client's rows to hold out, where the dataset has no test rows.
-        normalise: Whether each channel of images, or each feature, gets mean 0 and deviation 1, by
-            the training rows of all clients; `clients.normalisation` has the numbers.
-        parameters: The scheme's parameters, where it is given by its key.
+        dataset: The dataset to divide. Sparse features become dense float32 numbers if rows are
+            divided, and stay sparse if columns are.
+        scheme: A scheme, such as `fl.data.Dirichlet(clients=10, alpha=0.5)`, or its key in SCHEMES,
+            such as "dirichlet".
+        seed: The random seed.
+        test_fraction: The share of each client's rows to hold out, if the dataset has no test rows.
+        normalise: Whether each feature, or each channel of images, is brought to mean 0 and
+            deviation 1 over the training rows of all clients; `clients.normalisation` keeps them.
+        parameters: The parameters of the scheme, if it is given by its key.
     """
     if not isinstance(dataset, Dataset):
         raise ParameterError(

@@ -1,7 +1,7 @@
 """How rows are divided over clients: one class a scheme, with its parameters as fields.
 
-A scheme's `divide` says which rows each client holds, every row once. Its `strata` says what the
-clients differ in, the class or a column, so that test rows can be divided to match.
+A scheme's `divide` says which rows each client holds; every row goes to one client. Its `strata`
+says in what clients differ, the class or a column, so that test rows can be divided to match.
 """
 
 from itertools import pairwise
@@ -32,7 +32,7 @@ class Scheme:
         raise NotImplementedError
 
     def strata(self, dataset: Dataset) -> np.ndarray:
-        """For each row the group in whose shares test rows follow training rows: the class."""
+        """For each row the group by which test rows are divided like training rows: its class."""
         if dataset.labels is None or dataset.y.ndim > 1:
             return np.zeros(len(dataset), np.int64)
         return dataset.y
@@ -61,7 +61,7 @@ class BySize(Scheme):
         "the law of the sizes: exp(spread * Normal(0, 1)), or rank ** -spread",
         default="lognormal",
     )
-    spread: float = param(at_least_zero, "how unequal the sizes are; 0: all alike", default=1.0)
+    spread: float = param(at_least_zero, "how unequal the sizes are; 0: all equal", default=1.0)
 
     def divide(self, dataset: Dataset, rng: np.random.Generator) -> Holdings:
         """Cut the shuffled rows into parts of unequal size."""
@@ -106,7 +106,9 @@ class ByClient(Scheme):
 
     key: ClassVar[str] = "client"
     column: str = param(*_COLUMN, default="client")
-    owners_each: int = param(at_least(1), "how many owners, at random, make one client", default=1)
+    owners_each: int = param(
+        at_least(1), "how many owners, drawn at random, are combined into one client", default=1
+    )
 
     def divide(self, dataset: Dataset, rng: np.random.Generator) -> Holdings:
         """Give every owner's rows to its client, in the order in which they stand."""

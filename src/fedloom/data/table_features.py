@@ -1,7 +1,8 @@
 """How the columns of a single table become features: numbers as they are, words one-hot.
 
-Where gaps are filled, a column with gaps in the training rows gets one more feature, which is 1 in
-rows without a value; the number then counts as the mean of the training rows, and the word as none.
+If gaps are filled, a column with gaps in the training rows gets one more feature, which is 1 in
+rows without a value. A missing number then counts as the mean of the training rows, a missing word
+as none of the words.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Single tables as datasets, from files or frames, with every raw column kept to divide by."""
+"""Datasets from single tables (files or frames), with every raw column kept to divide by."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

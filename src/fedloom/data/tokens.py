@@ -1,4 +1,4 @@
-"""Texts of one's own as rows of whole numbers: by bytes, or by the words of the training rows.
+"""Your own texts as rows of whole numbers: by bytes, or by the words of the training rows.
 
 Nothing is downloaded. Number 0 is padding in both; by words, 1 is any word that is not known.
 """
@@ -32,14 +32,14 @@ _kinds = one_of("words", "bytes")
 
 @dataclasses.dataclass(frozen=True)
 class Tokeniser:
-    """How texts become rows; `fl.data.load` leaves it in `Dataset.tokeniser`, for new texts."""
+    """Turns texts into rows. After `fl.data.load` of texts, `Dataset.tokeniser` is the one used."""
 
     length: int  # of a row: longer texts are cut, shorter ones padded with 0
     words: tuple[str, ...] | None  # those that have numbers, from 2 on; None: bytes, from 1 on
 
     @property
     def vocabulary(self) -> int:
-        """How many numbers there are, which a network must know."""
+        """How many different numbers rows may hold: the least `vocabulary` of a network."""
         return 1 + _BYTES if self.words is None else _FIRST_WORD + len(self.words)
 
     def rows(self, texts: Sequence[str]) -> np.ndarray:
@@ -62,12 +62,13 @@ class Tokeniser:
 def tokeniser(
     texts: Sequence[str], *, tokens: str = "words", vocabulary: int = 20_000, length: int = 128
 ) -> Tokeniser:
-    """Learn which words there are; of bytes there is nothing to learn.
+    """Make a tokeniser. With "words" it learns the most frequent ones from training texts.
 
     Args:
         texts: The training texts.
-        tokens: "words", in small letters and without most marks, or "bytes" of UTF-8.
-        vocabulary: How many numbers there are at most, by words; the most frequent words have one.
+        tokens: "words", in lower case and without most punctuation, or "bytes" of UTF-8.
+        vocabulary: For words, the largest number of different numbers in rows: padding, any other
+            word, and the most frequent words.
         length: The number of words or bytes in a row.
     """
     check("tokeniser", "tokens", tokens, _kinds)

@@ -10,15 +10,16 @@ from fedloom.rows import Rows
 
 
 def hold_out(clients: Holders, fraction: float, seed: int = 0) -> Holders:
-    """The same clients, each with a share of its training rows held out in place of test rows.
+    """The same clients, with a share of each one's training rows as test rows instead.
 
-    A client keeps at least one training row; one that has a single row holds out none. Parties of
-    a vertical federation hold out the same people.
+    Use it to choose among settings without looking at the test rows. A client keeps at least one
+    training row, so a client with a single row holds out none. Parties of a vertical federation
+    hold out the same people.
 
     Args:
-        clients: Who holds what.
-        fraction: Of the training rows, between 0 and 1.
-        seed: Of the choice of rows.
+        clients: The clients and their data.
+        fraction: The share of the training rows, between 0 and 1.
+        seed: The seed of the choice of rows.
     """
     if not 0 < fraction < 1:
         raise DataError(

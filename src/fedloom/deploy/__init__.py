@@ -1,4 +1,4 @@
-"""What is taken away from a run: a model on its own, ready to predict, or for other tools.
+"""Models on their own, taken from a finished run: to predict with, or for other tools.
 
 hub = fl.deploy.take(method, problem, clients, result)               # the hub's model
 own = fl.deploy.take(method, problem, clients, result, client=3)     # what a client would use

@@ -1,4 +1,4 @@
-"""What scores say of the rows of a table, as columns."""
+"""Predictions as columns of a table: classes, probabilities, scores or values."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any

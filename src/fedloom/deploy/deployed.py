@@ -1,4 +1,4 @@
-"""A model on its own: predict, keep in a small file, hand to other tools."""
+"""A model on its own: predict with it, save it in a small file, export it to other tools."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ _CODES, _CENTRES = "codes", "centres"
 
 @dataclasses.dataclass(frozen=True)
 class Deployed:
-    """A network with its arrays: what is used after a run. A linear model is one dense layer."""
+    """A model taken from a run: a network with its arrays. A linear model is one dense layer."""
 
     model: Model  # the network
     arrays: Tree  # its weights
@@ -45,9 +45,9 @@ class Deployed:
     preparation: Preparation | None = None  # how tables become rows, where they were tables
 
     def predict(self, x: Any) -> np.ndarray:
-        """The scores of rows: one for each class; one alone for `logit`, `sign` and `identity`.
+        """Score rows: one score for each class, or a single one (`logit`, `sign`, `identity`).
 
-        Of counts, whose scores are logarithms, the counts that are expected.
+        A model of counts returns the expected counts.
 
         Args:
             x: Rows of the shape `features`, stacked along a first axis; there may be none.
@@ -72,12 +72,12 @@ class Deployed:
 
         Args:
             table: A CSV or Parquet file, or a Polars frame.
-            keep: Columns of the table that stand before the predictions, such as an id.
+            keep: Columns of the table, such as an id, to put before the predictions.
 
         Returns:
-            The kept columns, a column `prediction` and, for classes, one column
-            `probability of CLASS` for each, or `score` where scores are no probabilities. Of
-            survival, the one column `log hazard ratio`.
+            The kept columns, a column `prediction`, and for a classification a column
+            `probability of CLASS` for each class, or `score` if scores are not probabilities. For
+            survival, the kept columns and `log hazard ratio`.
         """
         source, frame = read_rows(table, self.preparation)
         return self.predict_frame(source, frame, keep)
@@ -85,7 +85,7 @@ class Deployed:
     def predict_frame(
         self, source: str, frame: "pl.DataFrame", keep: Sequence[str] = ()
     ) -> "pl.DataFrame":
-        """What `predict_table` returns; messages call the table `source`."""
+        """As `predict_table`, for a frame; messages call the table `source`."""
         import polars as pl
 
         if self.preparation is None:
@@ -106,12 +106,12 @@ class Deployed:
 
     @property
     def dtype(self) -> np.dtype:
-        """Of its numbers."""
+        """The type of its numbers."""
         return np.result_type(*(np.asarray(leaf).dtype for leaf in jax.tree.leaves(self.arrays)))
 
     @property
     def outputs(self) -> int:
-        """How many scores a row gets; of a text, at each place."""
+        """How many scores a row gets; for a text, how many at each place."""
         row = jax.ShapeDtypeStruct((1, *self.features), self._of_rows)
         with jax.enable_x64(self.dtype == np.float64):
             shape = jax.eval_shape(self.model.apply, self.arrays, row).shape
@@ -126,7 +126,7 @@ class Deployed:
 
     @property
     def sizes(self) -> Sizes:
-        """What it takes on disk."""
+        """How many bytes it takes on disk."""
         arrays = wire.named(self.arrays)
         packed = {name: pack(array) for name, array in arrays.items()}
         layers = {name: part for name, part in packed.items() if part is not None}
@@ -137,7 +137,7 @@ class Deployed:
         return Sizes(total, small + rest, large, small)
 
     def save(self, path: str | Path) -> None:
-        """Write it as safetensors, with arrays of few distinct numbers as packed codes."""
+        """Write a safetensors file; arrays with few distinct numbers are packed into codes."""
         tensors: dict[str, np.ndarray] = {}
         layers: dict[str, Any] = {}
         for name, array in wire.named(self.arrays).items():
@@ -160,19 +160,20 @@ class Deployed:
         wire.write_file(Path(path), tensors, about, shared=True)
 
     def export_torch(self, path: str | Path) -> None:
-        """Write safetensors with PyTorch's names and shapes, for `load_state_dict`.
+        """Write a safetensors file with PyTorch's names and shapes, for `load_state_dict`.
 
-        The metadata `fedloom` hold labels, link and preparation as JSON.
+        Its metadata has the labels, the link and the preparation as JSON, under `fedloom`.
         """
         state = other_tools.state_dict(self.model, self.arrays, self.features)
         metadata = {"fedloom": json.dumps(self._facts())}
         write_bytes(Path(path), save(state, metadata), shared=True)
 
     def to_torch(self, module: Any) -> Any:
-        """Put the network's arrays, frozen ones too, into the PyTorch module that it came from.
+        """Put all arrays, frozen ones too, into the PyTorch module that the network came from.
 
         Args:
-            module: A module of the same architecture, which is changed and returned.
+            module: A module of the same architecture; its arrays are overwritten, and it is
+                returned.
         """
         if not isinstance(self.model, models.Graph):
             raise ParameterError(
@@ -185,8 +186,8 @@ class Deployed:
     def export_onnx(self, path: str | Path) -> None:
         """Write an ONNX graph that takes the same rows; needs fedloom[export].
 
-        It gives `scores` and, where they have some, `probabilities`. The metadata `fedloom` hold
-        labels, link and preparation as JSON.
+        Its outputs are `scores` and, if scores have them, `probabilities`. Its metadata has the
+        labels, the link and the preparation as JSON, under `fedloom`.
         """
         if isinstance(self.model, models.Graph):
             raise ParameterError(
@@ -199,7 +200,7 @@ class Deployed:
         write_bytes(Path(path), graph, shared=True)
 
     def _facts(self) -> dict[str, Any]:
-        """What a reader needs beside the arrays; how many rows were counted stays at home."""
+        """What a reader needs beside the arrays, without the numbers of rows at the sites."""
         how = None if self.preparation is None else _without_counts(self.preparation).as_dict()
         return {"labels": self.labels, "link": self.link, "preparation": how}
 
@@ -217,7 +218,7 @@ def read_rows(
 
 
 def _without_counts(preparation: Preparation) -> Preparation:
-    """How columns become features, and nothing of whose rows and how many it was learned from."""
+    """How columns become features, without the names of sites and their numbers of rows."""
     columns = [
         dataclasses.replace(column, counts=None, missing=min(column.missing, 1))
         for column in preparation.columns

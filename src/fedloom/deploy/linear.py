@@ -1,13 +1,14 @@
 """The coefficients of linear models, by the columns that they belong to.
 
 A number column is standardised before a model sees it, so `coefficient` is for a change by one
-standard deviation, and `per unit` for a change by one unit of the column itself; a word is there or
-not, and both are the same. The intercept per unit is that of the columns as they are. Odds ratios
-are exp(coefficient): of the second class against the first or, of more classes, of each against the
-first. Of counts exp(coefficient) is a rate ratio, of survival a hazard ratio.
+standard deviation, and `per unit` for a change by one unit of the column itself; for a word, which
+is there or not, the two are the same. The intercept per unit is that of the columns as they are.
+Odds ratios are exp(coefficient): of the second class against the first or, with more classes, of
+each class against the first. For counts exp(coefficient) is a rate ratio, for survival a hazard
+ratio.
 
-Every word of a column has its coefficient, and none is the reference: two words are compared by the
-difference of their coefficients, or the ratio of their odds ratios.
+Every word of a column has a coefficient, and no word is the reference: compare two words by the
+difference of their coefficients, or by the ratio of their odds ratios.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,18 +42,18 @@ def is_linear(model: Deployed) -> bool:
 def coefficients(
     model: Deployed, sites: Mapping[str, Deployed | None] | None = None
 ) -> "pl.DataFrame":
-    """A row for each feature of a linear model, and the intercept.
+    """The coefficients of a linear model: a row for each feature, and one for the intercept.
 
     Args:
         model: The hub's model.
-        sites: Models of sites by name, whose coefficients and signs stand beside the hub's; None
-            for a site without one, which has empty cells.
+        sites: Models of sites, by name, to show beside the hub's; None for a site without a model,
+            whose cells are then empty.
 
     Returns:
-        The columns `feature`, `class` (with more than two), `coefficient`, `per unit`,
-        `odds ratio` and `odds ratio per unit` (of a likelihood; `rate ratio` of counts,
-        `hazard ratio` of survival) and, with sites, how many have
-        `positive` and `negative` coefficients, and each one's own, `at SITE`.
+        The columns `feature`, `class` (with more than two classes), `coefficient`, `per unit`, and
+        for likelihoods `odds ratio` and `odds ratio per unit` (`rate ratio` for counts,
+        `hazard ratio` for survival). With sites also `positive` and `negative`, the numbers of
+        sites with that sign, and each site's coefficient, `at SITE`.
     """
     import polars as pl
 

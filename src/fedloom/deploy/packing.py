@@ -19,7 +19,7 @@ class PackedArray(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What a model takes on disk, in bytes, without the header that names the arrays."""
+    """How many bytes a model takes on disk, not counting the header that names the arrays."""
 
     float32: int  # all arrays as 32-bit numbers
     packed: int  # all arrays as `save` writes them

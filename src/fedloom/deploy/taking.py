@@ -32,14 +32,14 @@ def take(
     result: Result,
     client: int | None = None,
 ) -> Deployed:
-    """The hub's model after a run, or the one that a client would use.
+    """The hub's model after a run, or the model that one client would use.
 
     Args:
         algorithm: The method that was run.
         problem: The problem: linear, or with a network.
         clients: The clients of the run.
-        result: What came of it, fresh or loaded.
-        client: Which client, from 0; None: the hub's model.
+        result: The result of the run, fresh or loaded.
+        client: The number of the client, from 0; None: the hub's model.
     """
     if client is None:
         features = clients.train.x.shape[1:]
@@ -58,7 +58,7 @@ def take_all(
         algorithm: The method that was run.
         problem: The problem: linear, or with a network.
         clients: The clients of the run.
-        result: What came of it, fresh or loaded.
+        result: The result of the run, fresh or loaded.
     """
     everyone = range(len(clients))
     taken = _taken(algorithm, problem, clients, result, everyone)
@@ -72,14 +72,14 @@ def hub_model(
     labels: Any,
     preparation: Preparation | None = None,
 ) -> Deployed:
-    """A problem's model on its own.
+    """A model on its own, made from its arrays.
 
     Args:
         problem: The problem: linear, or with a network.
-        model: Its arrays, as in `Result.model`.
+        model: The arrays, as in `Result.model`.
         features: The shape of one row.
-        labels: What the classes are called; None: a regression.
-        preparation: How tables become rows, where they were tables.
+        labels: The names of the classes; None: a regression.
+        preparation: How tables become rows; None if the data were not tables.
     """
     if problem.kind == "vertical":
         raise DataError(
@@ -137,7 +137,7 @@ def taken_at(
     labels: Any,
     preparation: Preparation | None = None,
 ) -> Deployed:
-    """What a client makes of the hub's model and its own state."""
+    """The model that a client deploys, from the hub's model and its own state."""
     seen = f.own if algorithm.personal_models else f
     arrays = seen.layout.unravel(algorithm.deployed(model, state, f))
     return hub_model(seen.problem, arrays, features, labels, preparation)

@@ -1,4 +1,4 @@
-"""What fedloom runs on: versions, devices, memory, folders and extras."""
+"""The environment of fedloom: versions, devices, memory, folders and extras."""
 
 import importlib.metadata
 import os

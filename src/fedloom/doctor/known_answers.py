@@ -1,7 +1,7 @@
 """Problems of every family whose answers are known, solved on every device there is.
 
-The answers stand in `answers.json`. The tests make them anew from transcriptions of the papers'
-listings in plain NumPy, so they owe nothing to this package, to JAX or to a device.
+The answers are in `answers.json`. The tests recompute them from transcriptions of the papers'
+listings in plain NumPy, so they do not depend on this package, on JAX or on a device.
 """
 
 import dataclasses
@@ -123,7 +123,7 @@ def solve(task: Task, precision: str) -> np.ndarray:
 def solve_on_every_device(
     heard: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Finding]:
-    """Every known answer against what each device computes; `heard` is told what comes next."""
+    """Compare each device's answers with the known ones; `heard` is called with what comes next."""
     known = answers()
     for device in every_device():
         with jax.default_device(device):

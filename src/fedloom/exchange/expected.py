@@ -1,8 +1,8 @@
-"""What is said in a run, worked out beforehand: each exchange's method, message and reply.
+"""The exchanges of a run, derived in advance: the method, message and reply of each.
 
-Hub and site each derive it from the settings alone, by abstract evaluation, so that either end
-knows what may come from the other before a byte has travelled. To that end the federation is put
-together as those see it who do not hold its rows, with shapes in their place.
+Hub and site each derive them from the settings alone, by abstract evaluation. So either end knows
+what may come from the other before a byte is sent. For this the federation is put together with
+shapes in place of the rows, which the deriving end may not have.
 """
 
 import dataclasses
@@ -57,9 +57,9 @@ def expected_exchanges(algorithm: Algorithm, federation: Federation) -> Expectat
 
 
 def worked_out(play: Callable[..., T], algorithm: Algorithm, federation: Federation) -> T:
-    """What `jax.eval_shape(play, ...)` gives, worked out once for all runs of the same shapes.
+    """`jax.eval_shape(play, ...)`, computed once for all runs of the same shapes.
 
-    A server and its sites ask for the same in one process, as do all who explain a method.
+    A server and sites in one process ask for the same, and so does every explanation of a method.
     """
     leaves, structure = jax.tree.flatten((algorithm, federation))
     widest = jax.dtypes.canonicalize_dtype("float64")  # single where double is turned off
@@ -101,9 +101,9 @@ def _played(algorithm: Algorithm, federation: Federation) -> Expectations:
 def play_stages(
     algorithm: Algorithm, federation: Federation, hear: Callable[[str, Ask, Replies], Any]
 ) -> None:
-    """Play the opening, and a round, from the first state; for abstract evaluation.
+    """Play the opening and one round from the first state; for abstract evaluation.
 
-    `hear` is told the stage, what was asked and what was replied; the hub gets what it returns.
+    `hear` is called with the stage, the ask and the replies; the hub gets the replies it returns.
     """
     root = draws.key(0)
     algorithm = at_round(algorithm, 0)
@@ -139,7 +139,7 @@ def bare_clients(
     features: tuple[int, ...],
     labels: np.ndarray | None,
 ) -> Clients:
-    """Clients of whom only counts are known: for each, how many rows it has of each class.
+    """Clients known only by counts: how many rows of each class each of them has.
 
     Their features are zeros that take no memory; their labels stand in order. A regression has one
     count for each client.
@@ -156,7 +156,7 @@ def bare_clients(
 def bare_parties(
     names: Sequence[str], widths: Sequence[int], rows: int, tested: int, classes: int
 ) -> Parties:
-    """Parties of whom only the numbers of people and features are known; all labels are 0."""
+    """Parties known only by their numbers of people and features; all labels are 0."""
 
     def zeros(people: int) -> tuple[np.ndarray, ...]:
         return tuple(np.broadcast_to(np.float32(0), (people, width)) for width in widths)
@@ -177,7 +177,7 @@ def bare_parties(
 def as_shapes(
     problem: Problem, bare: Holders, batch_size: int | None, precision: str
 ) -> Federation:
-    """The federation with shapes in the place of rows, to work out what is said in a run."""
+    """The federation with shapes in place of rows, to derive the exchanges of a run."""
     fed = know(problem, bare, precision, batch_size)
     if isinstance(bare, Parties):
         outlined = _outlined_parties(vertical(problem), bare, batch_size, precision)
@@ -216,7 +216,7 @@ def one_with_rows(
     batch_size: int | None,
     precision: str,
 ) -> Group:
-    """Client i with its own rows, and of the others nothing but counts."""
+    """The federation with the rows of client i, and only counts of the others."""
     fed = know(problem, bare, precision)
     variants = fed.problem.groups(bare)
     mine = next(variant for variant, members in variants if members is None or i in members)

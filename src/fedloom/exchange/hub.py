@@ -1,8 +1,8 @@
-"""The hub of a federation whose clients are reachable by bytes only, whatever carries the bytes.
+"""The hub of a federation whose clients can be reached only by bytes, by any transport.
 
-A `Transport` takes letters to clients and brings back what they answered, or that they did not. The
-hub plays the method's generator between exchanges, checks every reply against what it expects, and
-goes on with those that arrived. A reply that is not what it should be costs that reply only.
+A `Transport` delivers letters to clients, and returns their answers or that there was none. The hub
+plays the method's generator between exchanges, checks every reply against what it expects, and goes
+on with the replies that arrived. An invalid reply is dropped, and nothing else.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ FIRST: Tag = (0, 0)
 
 
 class Letter(NamedTuple):
-    """What a client gets: the method to run, the message, and where in the run this is."""
+    """A message to a client: the method to run, its argument, and where in the run this is."""
 
     method: str
     body: bytes
@@ -68,7 +68,7 @@ class Ended:
 def next_step(
     algorithm: Algorithm, hub: Tree, fed: Fed, key: Array, answers: tuple[Replies, ...], stage: str
 ) -> Ask | Ended:
-    """What the hub does after these answers: the next ask, or the end.
+    """What the hub does after these replies: the next ask, or the end of the round.
 
     A generator cannot be kept between compiled programs, so each step replays the hub's code from
     the start of the round, which is cheap, and the outcome is the same as in the simulator.
@@ -87,10 +87,10 @@ _hub_key = jax.jit(draws.hub_key)
 
 
 class Hub:
-    """The hub's state, and the rounds that move it on.
+    """The hub's state, and the rounds that advance it.
 
-    A round that cannot be ended, because the transport raises, leaves the state as it was: the
-    round can be played again, and clients answer it from the states that they had before it.
+    If the transport raises in a round, the state stays as it was. The round can then be played
+    again, and clients answer it from the states that they had before it.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Hub:
         }
 
     def _collect(self, letters: dict[int, Letter], expected: Expected) -> dict[int, Tree]:
-        """The replies that arrived and are what they should be."""
+        """The replies that arrived and are valid."""
         outcome = dict(self.deliver(letters))
         replies: dict[int, Tree] = {}
         not_finite = 0
@@ -205,7 +205,7 @@ class Hub:
         return replies
 
     def check_complete(self, letters: Collection[int], arrived: Collection[int]) -> None:
-        """Raise where a reply is missing that the method, or the run, cannot do without."""
+        """Raise if a reply is missing that the method or the run needs."""
         self.contributors -= set(letters) - set(arrived)
         if self.algorithm.needs_everyone and len(arrived) < len(letters):
             silent = ", ".join(self.names[id] for id in letters if id not in arrived)
@@ -218,7 +218,7 @@ class Hub:
             raise TooFewRepliesError(f"{len(arrived)} of {needed} valid replies came")
 
     def deliver(self, letters: dict[int, Letter]) -> dict[int, bytes | Lost]:
-        """Send letters; clients whose state is too old start afresh where that is allowed."""
+        """Send letters; if allowed, clients whose state is too old start with a fresh one."""
         outcome = dict(self.transport.send(letters)) if letters else {}
         if self.fresh_if_stale:
             stale = [id for id, got in outcome.items() if isinstance(got, Lost) and got.stale]
@@ -229,7 +229,7 @@ class Hub:
         return outcome
 
     def opened(self, id: int, answer: bytes | Lost, like: Tree) -> Tree:
-        """A client's answer, checked; the error for what is no answer names the client."""
+        """A client's answer, decoded and checked; errors name the client."""
         name = self.names[id]
         if isinstance(answer, Lost):
             self.report(f"{name} is left out: {answer.reason}")

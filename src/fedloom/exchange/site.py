@@ -1,9 +1,9 @@
-"""A client that is reachable by bytes only: its data, its state, and how old the state is.
+"""A client that can be reached only by bytes: its data, its states, and how old each state is.
 
-A letter says from which state it wants to be answered: that after the last exchange in which the
-hub heard from this client. A site therefore keeps the states of the running round, and the one that
-the round began with. Where the hub did not get an answer, or plays a round again, the site goes
-back to the state that the letter names, and nothing is lost or done twice.
+A letter names the state from which it is to be answered: the one after the last exchange in which
+the hub heard from this client. A site therefore keeps the states of the current round, and the one
+before it. If an answer did not reach the hub, or the hub plays a round again, the site goes back to
+the state that the letter names, so that nothing is lost or done twice.
 """
 
 import dataclasses

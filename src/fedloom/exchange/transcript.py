@@ -1,4 +1,4 @@
-"""What a round says to whom, in bytes, without running it."""
+"""What a round sends to whom, in bytes, found without running it."""
 
 from typing import NamedTuple
 

@@ -1,9 +1,9 @@
 """Messages as bytes: named arrays, exact in dtype and shape, and nothing that can be executed.
 
-A message is a pytree of arrays. Its arrays get their names from the fields of the named tuples, and
-travel in the safetensors format. Whoever receives bytes knows what must be in them, from the shapes
-that the algorithm itself declares; anything else is refused. In a file the same bytes carry a
-checksum, and plain facts about the arrays beside it.
+A message is a pytree of arrays. Its arrays are named by the fields of the named tuples, and sent in
+the safetensors format. The receiver knows from the algorithm which names, shapes and dtypes must
+come, and refuses anything else. In a file the same bytes carry a checksum, and plain facts about
+the arrays.
 """
 
 import json

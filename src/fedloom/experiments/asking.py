@@ -1,4 +1,4 @@
-"""What the settings of a comparison ask of its table, checked before anything runs."""
+"""The columns that settings ask for in the table of a comparison, checked before it runs."""
 
 from fedloom.experiments.comparing import check_metric
 from fedloom.experiments.rows_of_methods import Asked

@@ -121,8 +121,8 @@ def settings_file(verb: str, rows: Rows, methods: Sequence[str], name: str) -> s
     titles = ", ".join(CATALOGUE[key].name for key in methods)
     parts = [
         f"# {titles} on {rows.said}.\n# `fedloom {verb} {name}` runs it; --set run.rounds=20 "
-        f"changes a setting.\n# `fedloom list` and `fedloom explain KEY` say what else may stand.",
-        _table("data", rows.tables["data"], ["the rows; `fedloom explain data` has all forms"]),
+        f"changes a setting.\n# `fedloom list` and `fedloom explain KEY` say what else there is.",
+        _table("data", rows.tables["data"], ["the data; `fedloom explain data` lists all forms"]),
     ]
     if "partition" in rows.tables:
         about = ["who holds which rows; `fedloom list partitions`"]
@@ -130,7 +130,7 @@ def settings_file(verb: str, rows: Rows, methods: Sequence[str], name: str) -> s
     about = [samples_about(problem["kind"]), *_why(problem, methods)]
     parts.append(_table("problem", problem, about))
     parts += [_method(key, several) for key in methods]
-    parts.append(_table("run", run, ["how long, and on how many rows a gradient is taken"]))
+    parts.append(_table("run", run, ["the number of rounds, the rows in a gradient, ..."]))
     if verb != "run":
         drawn = run.get("batch_size") != "full"
         said = "tables show the mean and the spread" if drawn else "here nothing is drawn"
@@ -140,7 +140,7 @@ def settings_file(verb: str, rows: Rows, methods: Sequence[str], name: str) -> s
             parts[-1] += f"\n# redivide = true  # {_REDIVIDE}"
     if verb == "sweep":
         field = next(f for f in ("lr", "step", "beta", "rho") if f in _fields(methods[0]))
-        judged = "# Values to try, judged on held-out training rows; then the best is trained anew."
+        judged = "# Values to try, judged on held-out training rows; the best is trained again."
         parts.append(f"{judged}\n[sweep.over]\n{field} = [0.01, 0.1, 1.0]")
     return "\n\n".join(parts) + "\n"
 
@@ -151,8 +151,8 @@ def _why(problem: dict[str, Any], methods: Sequence[str]) -> list[str]:
     if problem["kind"] != "personal" or len(needing) == len(methods):
         return []
     return [
-        f"a network of each client's own is what {' and '.join(needing)} is for; that the "
-        "comparison is fair, all methods have this problem and this network",
+        f"each client has a network of its own for {' and '.join(needing)}; for a fair comparison "
+        "all methods have this problem and this network",
         'for linear models, whose coefficients can be read: model = { kind = "mlp", hidden = [] }',
     ]
 
@@ -208,7 +208,7 @@ _METHOD = '''"""MyMethod: say here what it does.
 
 It is federated averaging, for you to change. Try it:
 
-    fedloom check my_method.py:MyMethod      holds it to the laws that all methods keep
+    fedloom check my_method.py:MyMethod      tests it against the laws that all methods keep
     fedloom explain my_method.py:MyMethod    shows its parameters, its messages and a settings file
 """
 

@@ -1,9 +1,8 @@
-"""Who works on a run: of several workers, on whatever hosts, one at a time.
+"""Claims: which of several workers, possibly on several hosts, works on a run.
 
-A claim is a file in the run's folder that only one can make (O_EXCL, which file systems over a
-network keep as well). Its holder renews its time every few seconds. One that has not been renewed
-for long, or whose process on this host is gone, was left by a worker that was killed, and the next
-one takes the run over.
+A claim is a file in the run's folder that only one worker can create (O_EXCL, which network file
+systems support too). Its holder renews its time every few seconds. If it has not been renewed for
+long, or its process on this host is gone, the worker was killed, and the next one takes over.
 """
 
 import contextlib

@@ -49,16 +49,16 @@ def _untracked(name: str, seed: int) -> Tracking:
 
 
 class Comparison(NamedTuple):
-    """What came of each method, for each seed."""
+    """The results of a comparison: one for each method and seed."""
 
     results: dict[str, list[Result]]  # by the method's name, one for each seed
-    metric: str  # what is compared
+    metric: str  # the column of the history that is compared
     redivided: bool = False  # whether every seed has its own division into training and test rows
-    stopped: bool = False  # whether Ctrl-C kept runs from beginning, where workers do them
+    stopped: bool = False  # whether Ctrl-C was pressed before all runs of an executor had ended
 
     @property
     def interrupted(self) -> bool:
-        """Whether it was stopped before its end."""
+        """Whether Ctrl-C ended the comparison early."""
         runs = [run for runs in self.results.values() for run in runs]
         return self.stopped or any(run.status == "interrupted" for run in runs)
 
@@ -73,11 +73,10 @@ class Comparison(NamedTuple):
         """A row for each method: means and spreads over seeds, bytes and seconds.
 
         Args:
-            target: A value of the metric; rows then say after how many rounds and bytes it was
-                reached.
+            target: A value of the metric; adds after how many rounds and bytes it was reached.
             metrics: Columns of the history to show; by default the one that is compared.
-            interval: The level of confidence intervals of the means, such as 0.95.
-            paired: A method; rows then say how far others are from it, seed by seed.
+            interval: Adds confidence intervals of the means at this level, such as 0.95.
+            paired: The name of a method; adds the differences of all others from it, seed by seed.
         """
         asked = Asked(tuple(metrics) or (self.metric,), target, interval, paired)
         return rows_of_methods.table(self.results, asked)
@@ -91,7 +90,7 @@ class Comparison(NamedTuple):
             metrics: Columns of the history; by default the one that is compared.
             against: The horizontal axis: "round", "bytes", "bytes_up", "bytes_down" or "seconds".
             log: Whether the vertical axis is logarithmic.
-            title: Above the picture.
+            title: The title above the picture.
         """
         chosen = metrics or (self.metric,)
         return curves.draw(self.results, metrics=chosen, against=against, log=log, title=title)
@@ -118,34 +117,35 @@ def compare(
     executor: Any = None,
     **options: Any,
 ) -> Comparison:
-    """Run several methods on one problem.
+    """Run several methods on the same problem, clients and seeds.
+
+    A method that diverges is kept, with the result up to then. Ctrl-C returns the runs so far.
 
     Args:
-        algorithms: The methods, by the names they shall have in tables and pictures.
+        algorithms: The methods, by the names that tables and pictures show.
         problem: What is optimised.
-        clients: Who holds what; or a function that divides the data anew for each seed, such as
-            `lambda seed: fl.data.partition(dataset, "iid", clients=5, test_fraction=0.2,
-            seed=seed)`. Spreads then cover the chance in who was held out too, which is often
-            the larger one; with one division they cover that of training alone.
-        seeds: Every method runs once for each of them.
-        metric: What is compared, a column of the history; None: that of the first metric, over
-            clients or over rows as the problem weighs them.
-        out: A folder in which every run is kept; what is there already is not run again.
-        notes: Entries that are added to `about` of every result that is kept.
-        watch: Called before each run with the method's name and the seed; returns what `simulate`
-            takes as `progress`.
-        tracked: Called before each run with the method's name and the seed; returns a context in
-            which the run goes on, and which is given each row of its history.
-        executor: Who does the runs, in other processes or on other hosts: anything with
+        clients: The clients and their data; or a function that divides the data anew for each seed,
+            such as `lambda seed: fl.data.partition(dataset, "iid", clients=5, test_fraction=0.2,
+            seed=seed)`. The spread over seeds then also covers the choice of test rows, which is
+            often its larger part; with one division it covers the randomness of training only.
+        seeds: The random seeds; every method runs once with each.
+        metric: The column of the history that is compared; None: that of the first metric (over
+            clients or over rows, as the problem weighs them).
+        out: A folder in which all runs are kept; a run that is already there is not repeated.
+        notes: Further entries for `about` of each result that is kept.
+        watch: Called before each run with the method's name and the seed; returns the `progress`
+            for `simulate`.
+        tracked: Called before each run with the method's name and the seed; returns a context
+            manager for the time of the run, whose value is the run's `on_evaluation`.
+        executor: Runs the comparison in other processes or on other hosts: anything with
             `submit(function, *args)`, such as `dask.distributed.Client`, `submitit.AutoExecutor` or
             `concurrent.futures.ProcessPoolExecutor(2, mp_context=spawned)`, where `spawned` is
-            `multiprocessing.get_context("spawn")`: a fork would copy the threads of JAX. It needs
-            `out`, a folder that all workers share. Methods and problems must be such as a settings
-            file can name.
-        options: As for `simulate`, but for what belongs to one run: seed, progress, on_evaluation,
-            checkpoint, resume. Metrics of a known optimum are taken against `fl.reference`.
-
-    A method that diverges is kept with what it reached. Ctrl-C returns what was done.
+            `multiprocessing.get_context("spawn")` (a fork would copy the threads of JAX). It needs
+            `out`, a folder that all workers share, and methods and problems that a settings file
+            can name.
+        options: Further arguments of `simulate`, except those of a single run (seed, progress,
+            on_evaluation, checkpoint, resume). For metrics that need an optimum, such as "gap", it
+            is computed by `fl.reference`.
     """
     check_methods("compare", algorithms)
     check_problem("compare", problem)

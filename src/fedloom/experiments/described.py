@@ -1,4 +1,4 @@
-"""Methods and problems as the tables of a settings file, from which they are made again."""
+"""Methods and problems written as tables of a settings file, from which they can be rebuilt."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def method(name: str, algorithm: Algorithm) -> Tables:
 
 
 def around(algorithm: Algorithm, problem: Problem) -> Tables:
-    """What stands around a method: the problem and the wrappers."""
+    """The tables beside a method's own: the problem and the wrappers."""
     wrappers = _wrappers(algorithm)
     described = building.describe(problem, registries.PROBLEMS)
     return {"problem": described} | ({"wrapper": wrappers} if wrappers else {})

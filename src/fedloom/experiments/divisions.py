@@ -1,7 +1,7 @@
-"""Which rows train and which test, seed by seed: one division for all seeds, or one for each.
+"""The division into training and test rows: one for all seeds, or one for each seed.
 
-Where all seeds share a division, what differs between them is the randomness of training alone;
-where each has its own, the chance in who was held out is in their spread too.
+With one division the spread over seeds comes from the randomness of training only; with one for
+each seed it also comes from the choice of the test rows.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The folder of a run: its settings, its checkpoint while it goes on, its result at the end.
 
-    settings.toml             as written by the user, if that says all: with what was changed on the
-                              command line, and files named so that it runs from everywhere
+    settings.toml             a settings file that repeats the run from any folder: the user's own,
+                              or one with the changes of the command line and absolute paths
     settings.json             as resolved: overrides applied, defaults filled in
     log.txt                   when it began, was interrupted, went on and ended
     checkpoint.safetensors    while the run goes on, or after it was killed

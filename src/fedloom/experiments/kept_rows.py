@@ -1,6 +1,6 @@
-"""Clients in a file, for workers that cannot be handed objects: their rows, names and labels.
+"""Clients in a file, for workers in other processes: their rows, names and labels.
 
-The file is its owner's alone, and whoever wrote it removes it when all runs have ended.
+Only the owner can read the file, and the process that wrote it removes it when all runs have ended.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where in a settings file something stands, so that an error can say it, and what it may name."""
+"""Places in a settings file: for errors, and for which code the settings may load."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Admission = Callable[[str, str], None]
 
 
 def nothing_else(kind: str, name: str) -> None:
-    """Nothing but fedloom's own: for settings of which nothing is known."""
+    """Admit nothing but fedloom's own code: for settings whose source is unknown."""
     raise SettingsError(
         f"{kind} must be fedloom's own here; got {name!r}. Put it into a settings file, and run "
         f"that with `fedloom run`."
@@ -20,7 +20,7 @@ def nothing_else(kind: str, name: str) -> None:
 
 
 def whatever_is_named(kind: str, name: str) -> None:
-    """Anything: for the settings of whoever runs them, as with `python my_method.py`."""
+    """Admit any code: for settings that are run by whoever wrote them."""
 
 
 class Location(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a settings file may say of a run, a comparison, a sweep and a federation."""
+"""The tables [run], [compare], [sweep] and [federation] of a settings file."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ _log_rule = Rule(
 
 @parametrised
 class RunSettings:
-    """How long a run goes on, and what is looked at."""
+    """How a run is done: its length, batches, seed and metrics."""
 
     rounds: int = param(at_least(1), "number of rounds", default=100)
     batch_size: int | str = param(_batch_rule, "rows in a stochastic gradient", default=32)
@@ -46,17 +46,19 @@ class RunSettings:
     metrics: tuple[str, ...] | None = param(
         anything, "names of metrics, or addresses of your own; none: the problem's", default=None
     )
-    precision: str = param(one_of("float32", "float64"), "of all numbers", default="float32")
+    precision: str = param(
+        one_of("float32", "float64"), "precision of all numbers", default="float32"
+    )
     lanes: int | None = param(
         at_least(1).or_none("as many as fit"),
         "clients that a device computes side by side",
         default=None,
     )
     deterministic: bool = param(
-        flag, "whether a GPU gives the same bits whenever it compiles, at some speed", default=True
+        flag, "whether a GPU gives the same bits whenever it compiles, more slowly", default=True
     )
     checkpoint_seconds: float = param(
-        at_least_zero, "time between two checkpoints, if rounds are not longer", default=10.0
+        at_least_zero, "least time between two checkpoints", default=10.0
     )
     log: tuple[str, ...] = param(_log_rule, "trackers that get every evaluation", default=())
 
@@ -77,8 +79,8 @@ class CompareSettings:
     seeds: int = param(at_least(1), "number of seeds, from the run's own on", default=1)
     redivide: bool = param(
         flag,
-        "whether every seed also draws its own division into training and test rows, so that "
-        "spreads cover the chance in both; else all share one, and they cover training alone",
+        "whether every seed also draws its own division into training and test rows, so that the "
+        "spread over seeds covers the choice of test rows too, and not only training",
         default=False,
     )
     metric: str | None = param(
@@ -87,14 +89,16 @@ class CompareSettings:
         "the main one",
         default=None,
     )
-    metrics: tuple[str, ...] = param(_columns_rule, "columns that tables show beside", default=())
+    metrics: tuple[str, ...] = param(_columns_rule, "further columns for tables", default=())
     interval: float | None = param(
         between(0, 1).or_none("none"), "level of confidence intervals over seeds", default=None
     )
     paired: str | None = param(
-        anything, "method that others are compared with seed by seed; none: nobody", default=None
+        anything, "method that the others are compared with, seed by seed", default=None
     )
-    target: float | None = param(anything, "a value whose first round is reported", default=None)
+    target: float | None = param(
+        anything, "a value of the metric; when it is first reached is reported", default=None
+    )
     log: bool = param(flag, "whether the picture's vertical axis is logarithmic", default=False)
     against: str = param(one_of(*AXES), "the picture's horizontal axis", default="round")
     title: str = param(anything, "title of the picture", default="")
@@ -108,26 +112,28 @@ class SweepSettings:
         anything, "column by which settings are judged; none: that of [compare]", default=None
     )
     validation: float = param(
-        between(0, 1), "share of the training rows held out for judging", default=0.2
+        between(0, 1), "share of the training rows that is held out to judge settings", default=0.2
     )
     search: str = param(
-        one_of(*SEARCHES), "all combinations, draws, or what Optuna proposes", default="grid"
+        one_of(*SEARCHES), "all combinations, random draws, or proposals of Optuna", default="grid"
     )
-    trials: int = param(at_least(1), "number of settings, where search is no grid", default=20)
+    trials: int = param(
+        at_least(1), "number of settings for each method, unless search is a grid", default=20
+    )
     search_seed: int = param(at_least(0), "seed of draws and held-out rows", default=0)
-    halving: bool = param(flag, "whether hopeless settings are stopped early", default=False)
+    halving: bool = param(flag, "whether poor settings are stopped early", default=False)
 
 
 @parametrised
 class FederationSettings:
-    """How a run over real sites is led."""
+    """How a run over real sites is done: who takes part, and what happens if sites are lost."""
 
     sites: tuple[str, ...] | None = param(
         anything, "names of the sites; none: all that are connected", default=None
     )
     min_sites: int | None = param(
         at_least(1).or_none("all of them"),
-        "sites with fewer of which the run pauses",
+        "least number of sites: with fewer the run pauses",
         default=None,
     )
     timeout: float = param(positive, "seconds after which a silent site is left out", default=120.0)
@@ -135,5 +141,5 @@ class FederationSettings:
         flag, "whether a site that lost its state may start afresh", default=False
     )
     secure_aggregation: bool = param(
-        flag, "whether the hub learns sums of replies only", default=False
+        flag, "whether the hub learns only sums of replies, no single reply", default=False
     )

@@ -1,8 +1,8 @@
-"""A run as plain values, which another process or another host that shares the files can carry out.
+"""Orders: runs as plain values, for workers in other processes or on hosts that share the files.
 
 An order holds the tables of a settings file with one method, and says where the clients come from:
-as these tables say, or from a file that was written beside the runs. No object travels, and what
-cannot be written as settings is refused before anything is handed over.
+from these tables, or from a file that was written beside the runs. No objects are sent; what cannot
+be written as settings is refused before any run is handed over.
 """
 
 import json
@@ -57,7 +57,7 @@ def from_objects(out: Path, redivided: bool, options: Mapping[str, Any]) -> Sour
 
 
 def keep_rows(source: Source, seeds: Sequence[int], clients: Callable[[int], Holders]) -> None:
-    """Write the clients of seeds for workers to read, where they do not load them themselves."""
+    """Write the clients of each seed to files, unless workers load the data themselves."""
     if source.rows is not None:
         for seed in seeds if source.redivided else seeds[:1]:
             kept_rows.write(_rows_of(source, source.rows, seed), clients(seed))
@@ -84,7 +84,7 @@ def order(
     held_out: tuple[float, int] | None = None,
     tracked: Path | None = None,
 ) -> Order:
-    """What a worker is told.
+    """The order for one run.
 
     Args:
         source: What all runs have in common.

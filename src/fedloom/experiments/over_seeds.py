@@ -33,7 +33,7 @@ def spread(values: Sequence[float]) -> float | None:
 
 
 def reaches(value: float, target: float, larger_is_better: bool) -> bool:
-    """Whether a value is as good as a target: 45 of 50 in single precision are 0.9."""
+    """Whether a value has reached a target, to rounding: 45 / 50 in single precision is 0.9."""
     better = value - target if larger_is_better else target - value
     return better >= -_ROUNDING * abs(target)
 

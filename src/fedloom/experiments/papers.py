@@ -1,4 +1,4 @@
-"""What the papers show, beside the settings that repeat it: `reproductions/papers/*.toml`.
+"""The papers' own numbers for the settings that repeat them: `reproductions/papers/*.toml`.
 
 A file is a paper, and each of its tables is called as the settings file that it belongs to.
 """

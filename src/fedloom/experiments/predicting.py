@@ -1,4 +1,4 @@
-"""What a trained model says of new rows, in the words of the tables that it was trained on."""
+"""Predictions for new rows of tables like those that a model was trained on."""
 
 import warnings
 from collections.abc import Sequence
@@ -26,21 +26,21 @@ def predict(
     site: str | None = None,
     keep: Sequence[str] = (),
 ) -> "pl.DataFrame":
-    """Predict the rows of a table with a model of a run on files of sites.
+    """Predict the rows of a table with a model that was trained on files of sites.
 
-    It warns of words that no training row had, with the number of their rows, and of probabilities
-    that are none because the problem has `class_weights`.
+    Warns about rows with words or gaps that no training row had. After training with
+    `class_weights` it also warns that the columns of probabilities are only an order of the rows.
 
     Args:
         model: A result, the folder of a run, or a model that was saved or exported on its own.
         table: A CSV or Parquet file, or a Polars frame, with the columns of the training files.
-        problem: The problem that was solved; by default that of the run's settings file.
+        problem: The problem that was solved; None: the one in the run's settings file.
         site: The site whose own model is used; None: the hub's model.
-        keep: Columns of the table that stand before the predictions, such as an id.
+        keep: Columns of the table, such as an id, to put before the predictions.
 
     Returns:
-        The kept columns, a column `prediction` and, for classes, one column
-        `probability of CLASS` for each, or `score` where the problem is not a likelihood.
+        The kept columns, a column `prediction`, and for a classification a column
+        `probability of CLASS` for each class, or `score` if scores are not probabilities.
     """
     said, unlike = predicted(model, table, problem=problem, site=site, keep=keep)
     for remark in unlike:
@@ -56,7 +56,7 @@ def predicted(
     site: str | None = None,
     keep: Sequence[str] = (),
 ) -> "tuple[pl.DataFrame, list[str]]":
-    """The predictions, and what in the table is unlike training."""
+    """The predictions, and remarks on how the table differs from the training rows."""
     found, where = opened(model)
     if isinstance(found, Result) and VERTICAL not in found.about and not preparation_of(found):
         raise DataError(
@@ -88,7 +88,7 @@ def _of_weights(problem: Problem) -> list[str]:
 
 
 def remarks(preparation: Preparation, frame: "pl.DataFrame") -> list[str]:
-    """What is unlike training in a table: how many rows, and never which values."""
+    """How a table differs from the training rows: numbers of rows, never their values."""
     found = []
     for column in preparation.columns:
         series = frame[column.name]

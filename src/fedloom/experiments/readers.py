@@ -1,4 +1,4 @@
-"""What [data] may say beside a name or a path: the options of the function that reads it."""
+"""The options of [data] beside a name or a path: those of the function that reads the data."""
 
 import functools
 import inspect

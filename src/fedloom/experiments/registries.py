@@ -1,4 +1,4 @@
-"""What settings files may name, kind by kind."""
+"""The registries: everything that settings files may name, kind by kind."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 class Asked(NamedTuple):
-    """What a table shall say."""
+    """What the table of a comparison should show."""
 
     metrics: tuple[str, ...]  # columns of the history, the main one first
     target: float | None = None  # of the main metric
@@ -52,7 +52,7 @@ def table(results: Runs, asked: Asked) -> list[Row]:
 
 
 def _check(results: Runs, asked: Asked) -> None:
-    """Refuse columns that no history has, and levels that are none."""
+    """Refuse columns that no history has, and levels outside (0, 1)."""
     if asked.interval is not None:
         level = "a number between 0 and 1, such as 0.95"
         check("table", "interval", asked.interval, Rule(_is_level, level, LEVEL))

@@ -1,8 +1,8 @@
-"""How each thing that a settings file may hold is written there, in a file that is whole.
+"""Samples: how each thing is written in a settings file, with a complete file around it.
 
 `fedloom list` and `fedloom explain` show the lines, the pages of the methods show the files, and
-`fedloom new` begins with them. The data are small and come with fedloom, unless a thing needs
-others.
+`fedloom new` begins with them. The data are small and come with fedloom, unless a thing needs other
+data.
 """
 
 import copy

@@ -15,8 +15,8 @@ divided already, so there is no [partition]. Files of parties with other columns
 have `parties`, `id` and `label` instead.
 The data named "synthetic" are made, not read, and come with their division over clients.
 
-Wherever a key names something, so does the address of one's own: `my_method.py:MyMethod`, in a file
-beside the settings file, or `package.module:MyMethod`.
+Instead of a key, an address names something of your own: `my_method.py:MyMethod`, in a file beside
+the settings file, or `package.module:MyMethod`.
 """
 
 import tomllib

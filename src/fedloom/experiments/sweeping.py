@@ -46,15 +46,15 @@ _RUNGS = (4, 2, 1)  # successive halving looks after a quarter and after half of
 
 
 class Sweep(NamedTuple):
-    """What was tried, and what was best for each method."""
+    """The settings that a sweep tried, and the best one of each method."""
 
     rows: list[dict[str, Any]]  # one for each setting: method, values, metric, spread, rounds
     best: dict[str, Trial]  # by the method's name
-    metric: str  # by which settings are judged
-    larger_is_better: bool  # which way the metric should go
+    metric: str  # the column of the history that settings were judged by
+    larger_is_better: bool  # whether a larger value of the metric is better
 
     def at_the_edge(self) -> list[str]:
-        """A remark for each best value that is the smallest or the largest of those tried."""
+        """A remark for each best value that is the smallest or the largest that was tried."""
         remarks = []
         for method, trial in self.best.items():
             rows = [row for row in self.rows if row["method"] == method]
@@ -92,30 +92,34 @@ def sweep(
     executor: Any = None,
     **options: Any,
 ) -> Sweep:
-    """Try settings of methods, and choose the best of each.
+    """Search for the best setting of each method.
+
+    Settings are judged on rows that are held out of the clients' training rows, never on test rows.
 
     Args:
         algorithms: The methods by name, with the values of all fields that are not searched.
         problem: What is optimised.
-        clients: Who holds what.
-        over: For each field ("lr", "scaffold.lr", "solver.lr", "problem.l2") a list of values, or a
-            range {"from": 1e-3, "to": 1.0, "count": 4} on a logarithmic scale.
-        seeds: Every setting runs once for each of them.
-        metric: By which settings are judged, a column of the history; None: that of the first
-            metric, over clients or over rows as the problem weighs them.
+        clients: The clients and their data.
+        over: The fields to search ("lr", "scaffold.lr", "solver.lr", "problem.l2"), each with a
+            list of values or a range {"from": 1e-3, "to": 1.0, "count": 4} on a logarithmic scale.
+        seeds: The random seeds; every setting runs once with each.
+        metric: The column of the history that settings are judged by; None: that of the first
+            metric (over clients or over rows, as the problem weighs them).
         validation: The share of each client's training rows that is held out.
-        search: "grid" for every combination; "random" for `trials` draws; "optuna" for `trials`
-            proposals of its sampler TPE, four at a time, by what was judged before.
-        trials: The number of settings of each method, where search is no grid.
-        search_seed: The seed of draws and proposals, and of the choice of the held-out rows.
-        halving: Stop hopeless settings early: only the better half goes on after a quarter of the
-            rounds, and the better half of those after half of them.
-        out: A folder in which the outcome of every run is kept, and read instead of run again.
-        tried: Called after each run, with the setting, the seed and the metric; for one run at a
-            time, on a CPU by several threads.
-        executor: Who does the runs, in other processes or on other hosts, as for `fl.compare`.
-        options: As for `simulate`, but for what belongs to one run: seed, progress, on_evaluation,
-            checkpoint, resume.
+        search: "grid" tries every combination; "random" draws `trials` of them; "optuna" takes
+            `trials` proposals of Optuna's sampler TPE, four at a time, each based on the results
+            before.
+        trials: The number of settings for each method, unless the search is a grid.
+        search_seed: The seed of draws and proposals, and of the choice of held-out rows.
+        halving: Whether to stop poor settings early: after a quarter of the rounds only the better
+            half continues, and after half of the rounds the better half of those.
+        out: A folder in which the score of every run is kept; a run whose score is already there is
+            not repeated.
+        tried: Called after each run with the setting, the seed and the metric. Calls never overlap,
+            but on a CPU they may come from different threads.
+        executor: Runs the sweep in other processes or on other hosts, as for `fl.compare`.
+        options: Further arguments of `simulate`, except those of a single run (seed, progress,
+            on_evaluation, checkpoint, resume).
     """
     check_methods("sweep", algorithms)
     check_problem("sweep", problem)

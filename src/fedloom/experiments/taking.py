@@ -1,4 +1,4 @@
-"""Models on their own, from the folders that runs leave."""
+"""Take models on their own from the folders of runs."""
 
 import copy
 from pathlib import Path
@@ -117,9 +117,10 @@ def _settings(result: Result, where: str) -> Settings:
 
 
 def _code_of_the_run(tables: dict[str, Any], where: str) -> Admission:
-    """Files of this machine as they were in the run: a folder of others brings nothing to execute.
+    """Admit only files of this machine that are as they were in the run, none from the folder.
 
-    A run writes absolute paths and digests; who forges them must know of a file that lies here.
+    So a folder from somebody else brings no code to execute. A run writes absolute paths and
+    digests; to forge them one would have to know a file that is here.
     """
     folder = Path(where).resolve()
 

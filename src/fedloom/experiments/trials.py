@@ -1,4 +1,4 @@
-"""Settings of methods that a sweep tries, and what each scores on held-out rows."""
+"""The settings that a sweep tries, and the score of each on held-out rows."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Hand runs to an executor, wait for them, and read what they leave in their folders.
+"""Hand runs to an executor, wait for them, and read their results from their folders.
 
 An executor is anything whose `submit(function, *args)` returns a future with `result()`: of
 `concurrent.futures`, a `dask.distributed.Client`, a `submitit.AutoExecutor`. The run folders are
@@ -43,7 +43,7 @@ def _say(task: Task, result: Result, count: str) -> None:
 
 
 class Workers(NamedTuple):
-    """An executor, and what the runs that it gets have in common."""
+    """An executor, and what all runs that it gets have in common."""
 
     executor: Any
     source: Source
@@ -146,7 +146,7 @@ def _check(failed: dict[str, Exception], count: int) -> None:
     more = [f"and {len(said) - _SHOWN} more"] if len(said) > _SHOWN else []
     raise WorkersError(
         f"{len(failed)} of {count} runs did not end. {'; '.join([*said[:_SHOWN], *more])}. What "
-        f"ended is kept; once the cause is mended, the same call or command goes on with the rest."
+        f"ended is kept; once the cause is fixed, the same call or command goes on with the rest."
     )
 
 

@@ -1,4 +1,4 @@
-"""Jobs that a server which was killed has left behind: FLARE would call them running for ever."""
+"""Jobs left behind by a server that was killed, which FLARE would list as running for ever."""
 
 import json
 
@@ -11,7 +11,7 @@ _ENDED = "FINISHED:ABORTED"
 
 
 def end_abandoned(kit: Kit) -> list[str]:
-    """Note of every job that had begun that it has ended; no server may be running."""
+    """Mark every job that had begun as ended. No server may be running."""
     ended = []
     for file in sorted((kit.path / JOBS).glob("*/meta")):
         try:

@@ -1,4 +1,4 @@
-"""Certificates of a project: made for clocks that do not agree, and renewed without new keys.
+"""Certificates of a project: valid from a day ago, for slow clocks, and renewed with the same keys.
 
 A renewed certificate has the name, the key and the authority of the one before, so participants
 with old and new ones get on, and nothing that a site has said or signed loses its meaning.
@@ -43,7 +43,7 @@ class Certificates(CertBuilder):
             state.set_root_cert(self.serialized_cert.decode("ascii"))
 
     def _validate_existing_root_validity(self) -> None:
-        """An authority that was made for another time is as good."""
+        """Accept an authority whatever its time of validity."""
 
     def _build_write_cert_pair(self, participant: Any, base_name: str, ctx: Any) -> None:
         state, subject = self.persistent_state, participant.subject

@@ -1,4 +1,4 @@
-"""Until when the certificates of a kit are valid, and the warning that comes in time."""
+"""When the certificates of a kit expire, and the warning before."""
 
 import datetime
 from pathlib import Path

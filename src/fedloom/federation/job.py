@@ -1,11 +1,11 @@
-"""What is submitted: settings and the names of two installed classes, never code.
+"""A job, which is what a person submits: settings and the names of two installed classes, no code.
 
-Settings that come over a network are somebody else's. Nothing is imported because they name it: a
-site loads what is installed there and what its policy names, letter by letter, and the server what
-installed packages announce. A file is executed nowhere.
+Settings that come over a network may be anybody's, so nothing is imported just because they name
+it. A site loads only what is installed there and named, letter by letter, in its policy; the server
+loads only what installed packages announce. Files are never executed.
 
-A method's code is at every end, and both ends must mean the same by a message. Versions agree
-where their first two numbers do: 1.4.0 and 1.4.7, 0.1.0 and 0.1.3, and not 0.1.0 and 0.2.0.
+Server and sites each have the method's code, and must mean the same by a message. So their versions
+must have the same first two numbers: 1.4.0 and 1.4.7 agree, 0.1.0 and 0.2.0 do not.
 """
 
 import copy
@@ -47,14 +47,14 @@ _RUN = re.compile(r"[\w@-][\w.@-]*")  # a run's name is a folder's too
 
 
 class Job(NamedTuple):
-    """A run, or a part of one: what server and sites are told."""
+    """A run, or a part of one, as server and sites get it."""
 
     run: str  # the run's name, the same for all jobs that continue it
     tables: dict[str, Any]  # of the settings file
     resume: bool = False
 
     def check(self) -> None:
-        """Refuse a job that names folders or files, as none that fedloom submits does."""
+        """Refuse a job that names folders or files; fedloom never submits such a job."""
         data = self.tables.get("data")
         if not isinstance(self.run, str) or not _RUN.fullmatch(self.run):
             raise RefusedError(f"a run's name must be one plain word; got {self.run!r}.")
@@ -73,7 +73,7 @@ class Job(NamedTuple):
 
     @property
     def federation(self) -> FederationSettings:
-        """How the run is led."""
+        """The table [federation]."""
         place = Location(f"run {self.run}", "", ("federation",))
         return building.construct(FederationSettings, self.tables.get("federation", {}), place)
 
@@ -155,7 +155,7 @@ def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
 
 
 def fingerprint(settings: Settings) -> str:
-    """The same for the same settings, whatever the order in which they stand."""
+    """A digest of settings that does not depend on their order."""
     text = json.dumps(settings.tables, sort_keys=True)
     if networks(settings.tables):
         text += repr(settings.problem)  # with the checksums of the files
@@ -163,7 +163,7 @@ def fingerprint(settings: Settings) -> str:
 
 
 def write_job(job: Job, folder: Path, sites: tuple[str, ...] | None, min_sites: int) -> None:
-    """The folder that FLARE takes; FLARE waits until enough sites are there."""
+    """Write the folder that FLARE takes as a job; FLARE waits until enough sites are there."""
     where = ["@ALL"] if sites is None else ["server", *sites]
     meta = {
         "name": job.run,

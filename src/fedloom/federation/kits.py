@@ -1,4 +1,4 @@
-"""Kits: the folder that the server, a site or a person gets, with certificates and settings."""
+"""Kits: the folders with certificates and settings that server, sites and people get."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +30,7 @@ SUBMITTERS = ("lead", "project_admin")  # roles that FLARE lets submit runs
 
 
 def check_may_submit(kit: Kit) -> None:
-    """Refuse the kit of a person who may only look on, before the server does."""
+    """Refuse the kit of a person who may only watch runs, before the server does."""
     if kit.may not in SUBMITTERS:
         raise FederationError(
             f"{kit.name} has the role {kit.may!r} in {kit.project}, which may look on with "
@@ -39,7 +39,7 @@ def check_may_submit(kit: Kit) -> None:
 
 
 def open_kit(path: str | Path, role: str) -> Kit:
-    """Read a kit; it must be one of the role that a command needs."""
+    """Read a kit; it must have the role that the command needs."""
     folder = Path(path).expanduser().resolve()
     try:
         facts = read_json(folder / CARD)

@@ -1,4 +1,4 @@
-"""Letters as they go over the network: small facts as JSON, the body as bytes."""
+"""Letters as they are sent over the network: small facts as JSON, the body as bytes."""
 
 import json
 from typing import Any
@@ -11,10 +11,10 @@ _LARGEST = 2**31 - 1  # random numbers are drawn from 32 bits of a round and an 
 
 
 def letter_from(facts: Facts, body: bytes, rounds: int) -> Letter:
-    """A letter as it comes over the network; anything that is not one is refused.
+    """Read a letter that came over the network; refuse anything else.
 
-    What is equal to a number need not be one: `true` for 1 would be another exchange by its name,
-    and the same one by its random numbers.
+    Numbers must be numbers: `true`, which equals 1 in Python, would be a different exchange by its
+    name, but have the same random numbers.
     """
     after = facts.get("after")
     sound = (

@@ -1,4 +1,4 @@
-"""One command at a time for a kit: two would end each other's processes."""
+"""The lock of a kit: two commands at a time would end each other's processes."""
 
 import contextlib
 import fcntl

@@ -70,48 +70,54 @@ class Policy:
     """A site's own rules; nothing is allowed that is not named."""
 
     data: str | None = param(anything, "path of this site's rows", default=None)
-    test: str | None = param(anything, "path of rows to take metrics on", default=None)
+    test: str | None = param(anything, "path of the rows that metrics are taken on", default=None)
     methods: tuple[str, ...] = param(_names, "methods that may run here", default=())
-    problems: tuple[str, ...] = param(_names, "problems that may be posed", default=())
+    problems: tuple[str, ...] = param(_names, "problems that may be solved here", default=())
     parts: tuple[str, ...] = param(
         _names, "models, regularisers, metrics, ... of other packages that may be used", default=()
     )
     network_mb: int = param(
-        at_least(0), "megabytes of a network that may come with a job; 0: none may", default=0
+        at_least(0),
+        "largest size in megabytes of a network that may come with a job; 0: none",
+        default=0,
     )
     features: tuple[str, ...] = param(_names, "columns that may be learned from", default=())
     labels: Mapping[str, Any] | None = param(
         _labels.or_none("none"),
-        "columns that may be predicted, with the values that may be told",
+        "columns that may be predicted, with the values that may be disclosed",
         default=None,
     )
     id: str | None = param(anything, "the column by which parties find common people", default=None)
-    least_count: int = param(at_least(1), "rows without which a count is not told", default=5)
-    min_sites: int = param(at_least(1), "sites without which no exchange is answered", default=3)
-    min_rows: int = param(at_least(1), "rows without which it does not take part", default=10)
-    min_batch: int = param(at_least(1), "rows of which a gradient must be", default=10)
+    least_count: int = param(at_least(1), "a count of fewer rows is not disclosed", default=5)
+    min_sites: int = param(at_least(1), "an exchange with fewer sites is not answered", default=3)
+    min_rows: int = param(at_least(1), "with fewer rows the site does not take part", default=10)
+    min_batch: int = param(at_least(1), "gradients must be of at least this many rows", default=10)
     secure_aggregation: bool = param(
-        flag, "whether the server may see sums of replies only", default=False
+        flag, "whether the server may see only sums of replies", default=False
     )
     metrics: bool = param(flag, "whether metrics of this site's rows may leave", default=True)
     metric_digits: int | None = param(
-        at_least(1).or_none("all of them"), "digits that metrics leave with", default=None
+        at_least(1).or_none("all of them"),
+        "number of digits to which metrics are rounded",
+        default=None,
     )
     metric_noise: float | None = param(
         positive.or_none("none"), "standard deviation of the noise on metrics", default=None
     )
     scores: bool = param(flag, "whether scores of single rows may leave", default=False)
-    plain_ids: bool = param(flag, "whether ids may leave in plain", default=False)
+    plain_ids: bool = param(flag, "whether ids may leave unencrypted", default=False)
     clip: float | None = param(
         positive.or_none("replies as they are"), "largest norm of a reply", default=None
     )
     noise: float | None = param(
-        positive.or_none("no noise"), "deviation of the noise, as a multiple of clip", default=None
+        positive.or_none("no noise"),
+        "standard deviation of the noise on replies, as a multiple of clip",
+        default=None,
     )
     epsilon: float | None = param(
-        positive.or_none("no budget"), "what all replies together may tell", default=None
+        positive.or_none("no budget"), "privacy budget of all replies together", default=None
     )
-    delta: float = param(between(0, 1), "the delta at which it is counted", default=1e-5)
+    delta: float = param(between(0, 1), "the delta of the budget", default=1e-5)
 
     def __post_init__(self) -> None:
         if self.noise is not None and self.clip is None:
@@ -205,7 +211,7 @@ class Policy:
         if classes is not None and not {str(name) for name in classes} <= set(map(str, allowed)):
             raise RefusedError(
                 f"the label {label!r} has values here that this site's policy does not list, and "
-                f"they would be told. Its owner may add them to labels in {POLICY}."
+                f"they would be disclosed. Its owner may add them to labels in {POLICY}."
             )
 
     def check_demands(self, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""The processes behind a kit: what its owner settles before they start, how they start and stop."""
+"""The processes of a kit: the settings of FLARE for them, and how they start and stop."""
 
 import contextlib
 import itertools
@@ -44,7 +44,7 @@ _MODULES = {
 
 
 def settle(kit: Kit) -> None:
-    """Write FLARE's local settings: no shipped code, only fedloom's classes, files in the kit."""
+    """Write FLARE's local settings: no code from jobs, only fedloom's classes, files in the kit."""
     local = kit.path / "local"
     resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
     resources["class_allow_list"] = list(CLASSES)

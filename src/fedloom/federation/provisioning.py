@@ -47,10 +47,14 @@ class Project:
 
     name: str = param(_text, "name of the project")
     sites: tuple[str, ...] = param(_words, "names of the sites")
-    people: Any = param(anything, "who may submit runs: a name such as an address, and a role")
-    host: str = param(_text, "where sites reach the server", default="localhost")
+    people: Any = param(anything, "the people, by name or address, each with a role")
+    host: str = param(
+        _text, "host name or address at which sites reach the server", default="localhost"
+    )
     port: int = param(at_least(1), "the server's port", default=8002)
-    organisation: str = param(_text, "stands in the certificates", default="fedloom")
+    organisation: str = param(
+        _text, "name of the organisation, for the certificates", default="fedloom"
+    )
     policy: Any = param(anything, "what the sites' kits propose to their owners", default=None)
 
     def __post_init__(self) -> None:

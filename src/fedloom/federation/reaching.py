@@ -1,6 +1,6 @@
-"""Is the server there, and does it know us? Found out in bounded time, with the reason if not.
+"""Find out in bounded time whether the server is there and accepts our certificate, or why not.
 
-FLARE tries for ever where a certificate is refused, and does not say so.
+FLARE itself retries for ever if a certificate is refused, and does not say so.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ class NobodyThereError(FederationError):
 
 
 class CannotWriteError(FederationError):
-    """The server is there, and its disk takes nothing."""
+    """The server is there, but cannot write to its disk."""
 
 
 def address(kit: Kit) -> tuple[str, int]:
-    """Where a kit's server is to be found."""
+    """The address of a kit's server."""
     file = kit.path / "startup" / _FILES[kit.role]
     try:
         facts = json.loads(file.read_text(encoding="utf-8"))
@@ -46,7 +46,7 @@ def address(kit: Kit) -> tuple[str, int]:
 
 
 def knock(kit: Kit) -> None:
-    """Shake hands with the server by the kit's certificate, and hang up; raises with the reason."""
+    """Do a TLS handshake with the server and disconnect; raises the reason if it fails."""
     host, port = address(kit)
     place, startup = f"{host}:{port}", kit.path / "startup"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -86,7 +86,7 @@ def knock(kit: Kit) -> None:
 
 
 def await_server(kit: Kit, seconds: float, say: Callable[[str], None]) -> None:
-    """Wait until the server answers and takes the kit's certificate; say what is waited for."""
+    """Wait until the server answers and accepts the kit's certificate; print what it waits for."""
     host, port = address(kit)
     until, told = time.monotonic() + seconds, ""
     while True:
@@ -106,7 +106,7 @@ def await_server(kit: Kit, seconds: float, say: Callable[[str], None]) -> None:
 def _await_welcome(secured: ssl.SSLSocket) -> None:
     """Wait for the ticket that a server sends when it has accepted our certificate.
 
-    In TLS 1.3 the handshake is over for us before the server has looked at it.
+    In TLS 1.3 our side of the handshake ends before the server has checked our certificate.
     """
     until = time.monotonic() + _SECONDS
     secured.settimeout(0.05)

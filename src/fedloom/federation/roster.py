@@ -1,4 +1,4 @@
-"""Who takes part in a run: settled at its start, and the same to its end."""
+"""The roster of a run: who takes part. It is settled at the start and never changes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ Facts = dict[str, Any]
 
 
 class Roster(NamedTuple):
-    """Sites with rows of their own, in the order that gives everyone its number."""
+    """Sites with rows of their own, in the order that numbers them."""
 
     names: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]  # rows of each class; all rows, of a regression
@@ -32,7 +32,7 @@ class Roster(NamedTuple):
 
 
 class PartyRoster(NamedTuple):
-    """Parties with columns of the same people, in the order that gives everyone its number."""
+    """Parties with columns of the same people, in the order that numbers them."""
 
     names: tuple[str, ...]
     rows: int  # people whom the model is trained on
@@ -82,15 +82,15 @@ def _fit_memory(numbers: list[Any]) -> bool:
 def check_listed(
     roster: Roster, id: int, counts: Sequence[int], labels: list[Any] | None, shape: tuple[int, ...]
 ) -> None:
-    """Its own counts, which weights are made of, must be those that a site has told."""
+    """A site checks that the roster has its own counts, since weights are made of them."""
     own = dict(zip(labels or [None], counts, strict=True))
     known = [None] if roster.labels is None else roster.labels
     theirs = dict(zip(known, roster.counts[id], strict=False))
     rows = [{label: n for label, n in told.items() if n} for told in (own, theirs)]
     if rows[0] != rows[1] or tuple(roster.shape) != shape:
         raise RefusedError(
-            "this site is told that it has other rows than it has told. The server, or its "
-            "checkpoint, is wrong."
+            "the server says that this site has other numbers of rows than the site itself said. "
+            "The server, or its checkpoint, is wrong."
         )
 
 
@@ -123,7 +123,7 @@ def roster_of(there: Mapping[str, Facts]) -> Roster:
 
 
 def _odd_column(own: Sequence[Any], usual: Sequence[Any]) -> str:
-    """A column that only one of two lists has; words of columns are not told."""
+    """A column that is in only one of two lists, without any word of it."""
     odd = [name for name in own if name not in usual] + [name for name in usual if name not in own]
     return str((odd or ["their order"])[0]).partition("=")[0]
 

@@ -1,4 +1,4 @@
-"""Metrics where replies are summed securely: each site's go into a sum, and means come out of it.
+"""Metrics with secure sums: those of all sites are summed, and the server gets only their means.
 
 A sum of metrics is an exchange of its own after those of the round, with the model as its question.
 For every metric a site adds its value and a one, or two zeros where it has no rows to take it on.

@@ -1,10 +1,10 @@
-"""How a server is listened to, and a host's processes talk: TLS 1.3, certificates on both sides.
+"""A driver for FLARE's connections: TLS 1.3 with certificates on both sides.
 
-FLARE's own driver takes TLS 1.2 as well, lets a visitor who says nothing keep all others waiting,
-and leaves what passes between a host's own processes in the clear. A driver under schemes of its
-own is FLARE's way to have it otherwise: `drivers/` is the folder in which its processes find it.
-Sites and people call the server by FLARE's driver, since FLARE lets them name no scheme that it
-does not know; what version is spoken, the server decides.
+FLARE's own driver also accepts TLS 1.2, lets a visitor who says nothing keep all others waiting,
+and does not encrypt what the processes of one host send each other. FLARE accepts other drivers
+under URL schemes of their own, and its processes find this one in the folder `drivers/`. Sites and
+people still call the server by FLARE's driver, since FLARE lets them use no other scheme; but the
+server decides on the version of TLS.
 """
 
 import contextlib

@@ -1,1 +1,1 @@
-"""What a run is judged by, and what it leaves: metrics, reference solutions, results."""
+"""Metrics, reference solutions, results and checkpoints of runs."""

@@ -1,4 +1,4 @@
-"""A result so far in one file, so that it is replaced whole or not at all."""
+"""Checkpoints: the result so far in one file, which is replaced completely or not at all."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The state that an earlier run has left, put back into the structure of its method."""
+"""The state of an earlier run, checked and put back into the structure of its method."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,11 +22,11 @@ _TOLD = {  # of `Result.about`, in words
 def state_of(
     what: str, earlier: Result, now: Mapping[str, Any], hub: Tree, clients: tuple[Tree, ...]
 ) -> State:
-    """The state of an earlier run, array by array: a file has no place for empty states.
+    """The state of an earlier run, put together from its arrays; files omit empty states.
 
     Args:
-        what: The parameter that the earlier run is, for messages, with the function that takes it.
-        earlier: That run.
+        what: The parameter that took the earlier run and its function, for messages.
+        earlier: The earlier run.
         now: What `Result.about` would say of the method, the problem, ... that are given now.
         hub: The shapes of the hub's state.
         clients: The shapes of the clients' states, for each group.
@@ -43,7 +43,7 @@ def state_of(
 
 
 def _unlike(earlier: Result, now: Mapping[str, Any]) -> str:
-    """What is known to be other than in an earlier run."""
+    """How the arguments differ from those of an earlier run, as far as is known."""
     differ = [
         f"its {word} was {earlier.about[name]}, and here it is {now[name]}"
         for name, word in _TOLD.items()

@@ -1,16 +1,18 @@
-"""Metrics, taken between blocks of rounds on the models that clients would deploy.
+"""Metrics, computed between blocks of rounds on the models that clients would deploy.
 
-A metric that is a mean over rows is taken at each client, on its test rows where it has some, and
-then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
-standard deviation; beside these stands its mean over the rows of all clients. A metric of all
-scores and labels, such as F1, is taken over the rows of all clients together, and its spread is
-that of the same metric at each client. Others belong to the federation as a whole: the objective on
-training rows and its gap (plain, or relative to that of the zero model), the distance of the hub's
-model to a known optimum (plain, or relative to the optimum's norm as "optimality"), and its share
-of zeros.
+There are three kinds:
 
-Where a method has other models beside the one that it hands out, such as an average of its
-iterates, all of this is taken on them too, under names such as "average_accuracy".
+- means over rows, such as accuracy: computed at each client, on its test rows if it has some, and
+  then summarised over clients (mean, worst, mean of the worst and of the best tenth, standard
+  deviation); the mean over the rows of all clients is given too;
+- functions of all scores and labels, such as F1: computed over the rows of all clients together;
+  their spread is over the same metric at each client;
+- metrics of the federation as a whole: the objective on training rows and its gap (plain, or
+  relative to that of the zero model), the distance of the hub's model to a known optimum (plain,
+  or relative to the norm of the optimum as "optimality"), and its share of zeros.
+
+If a method has further models, such as an average of its iterates, all metrics are computed for
+them too, under names such as "average_accuracy".
 """
 
 import math
@@ -55,7 +57,7 @@ def choose(
 def choose_at_sites(
     names: Sequence[str] | Mapping[str, Metric | None] | None, problem: Problem
 ) -> Wanted:
-    """The same over a network, where by default nothing needs scores of single rows."""
+    """As `choose`, for a network; there no default metric needs scores of single rows."""
     return choose(shown_without_scores(problem) if names is None else names, problem, False)
 
 
@@ -81,7 +83,7 @@ def measure(
     plan: Plan,
     wanted: Wanted,
 ) -> dict[str, Raw]:
-    """The raw numbers of an evaluation, as one program; one entry a model of the hub."""
+    """The raw numbers of an evaluation, as one program: an entry for each model of the hub."""
     fed = federation.fed
     models = {MAIN: algorithm.model(hub, fed)} | {
         f"{name}_": model for name, model in algorithm.other_models(hub, fed).items()
@@ -267,7 +269,7 @@ def optimum_of(federation: Federation, vector: np.ndarray, plan: Plan, dual: str
 
 
 class OfClients:
-    """Measures of clients, each with rows of its own."""
+    """How clients that hold rows are measured."""
 
     choose = staticmethod(choose)
     whole_model = staticmethod(whole_model)

@@ -1,9 +1,9 @@
 """Metrics of a vertical federation, whose parties have a model only together.
 
-The scores of rows are the sum over the parties, or what a fusion model at the hub makes of their
-parts. Loss and accuracy are means over the test rows where there are some; the objective, its gaps
-and the residual |Ax - z| belong to the training rows.
-Here is the one place where shares of all parties meet: what a run shows, not what a method may use.
+The score of a row is the sum of the parties' parts, or what a fusion model at the hub makes of
+them. Loss and accuracy are means over the test rows if there are some; the objective, its gaps and
+the residual |Ax - z| are of the training rows. Only here are the shares of all parties in one
+place: to show metrics of a simulation, never for a method to use.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ def measure(
 def of_scores(
     fed: LabelParty, wanted: Wanted, fitted: Array, tested: Array | None, slack: Array
 ) -> dict[str, Any]:
-    """What the label party finds out from the summed scores of training and test rows."""
+    """The metrics that the label party computes from the scores of training and test rows."""
     out: dict[str, Any] = {}
     if "residual" in wanted.of_the_whole:
         if slack.shape != fitted.shape:
@@ -111,7 +111,7 @@ def summarise(
 def row_of(
     raw: dict[str, Any], problem: Problem, wanted: Wanted, optimum: Optimum | None
 ) -> dict[str, float]:
-    """One row of the history, for which the label party needs no other."""
+    """One row of the history, computed by the label party alone."""
     row = {name: float(raw[name]) for name in wanted.of_clients}
     for name, metric in wanted.of_scores(problem).items():
         row[name] = float(metric.function(np.asarray(raw["outputs"]), np.asarray(raw["targets"])))
@@ -160,7 +160,7 @@ def _join(federation: Federation, own: Sequence[Array]) -> Array:
 
 
 class OfParties:
-    """Measures of parties, which hold other columns of the same rows."""
+    """How parties that hold different columns of the same rows are measured."""
 
     choose = staticmethod(choose)
     whole_model = staticmethod(whole_model)

@@ -15,7 +15,7 @@ from fedloom.types import Array, Tree
 
 
 class Measures(Protocol):
-    """What an engine needs to evaluate a run."""
+    """The functions by which an engine evaluates a run."""
 
     def choose(
         self,

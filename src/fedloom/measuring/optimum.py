@@ -30,7 +30,7 @@ class Optimum(NamedTuple):
         return gap if name == "gap" else gap / self.drop
 
     def check(self, metrics: Iterable[str]) -> None:
-        """Refuse metrics relative to a zero model that is the optimum, or breaks a constraint."""
+        """Refuse metrics relative to a zero model that is the optimum or breaks a constraint."""
         at_zero = np.linalg.norm(self.vector) <= _ROUNDING
         no_drop = self.drop <= _ROUNDING * (1 + abs(self.value))
         optimal = "is the optimum of this problem", ", or a weaker regulariser"

@@ -1,9 +1,9 @@
-"""Predict with a vertical model whose shares lie with their parties.
+"""Predict with a vertical model, of which every party has a share.
 
 `save_shares` writes each party's share into a folder of that party's own. `joint_predict` lets
 every party read its share there and answer one exchange, in which only parts of scores travel. A
-fusion model is the label party's share. Every share says which parties were in the run, in which
-order: scores of fewer or of others would look like scores and be wrong.
+fusion model is the label party's share. Every share names the parties of the run in their order,
+because scores of fewer or other parties would look right and be wrong.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ _PARTIES = "parties"  # of what a share says: the names of all parties of its ru
 
 
 def save_shares(result: Result, folder: str | Path) -> None:
-    """Write every party's share of a vertical model to `folder`/PARTY/share.safetensors.
+    """Write each party's share of a vertical model to `folder`/PARTY/share.safetensors.
 
     A fusion model goes to `folder`/label party/share.safetensors.
 
     Args:
-        result: Of a vertical run in the simulator, which has all shares; of a federation it has the
-            fusion model alone.
-        folder: Under which each party has a folder of its own.
+        result: The result of a vertical run. One of the simulator has all shares; one of a
+            federation has only the fusion model, since each party's share is in its own kit.
+        folder: The folder in which each party gets a folder of its own.
     """
     known = {*result.client_names, LABEL_PARTY}
     if not isinstance(result.model, dict) or not known.issuperset(result.model):
@@ -44,15 +44,18 @@ def save_shares(result: Result, folder: str | Path) -> None:
 
 
 def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | Path) -> np.ndarray:
-    """The scores of new rows: a number each, or one for each class.
+    """Score new rows with the shares of all parties of a vertical model.
 
     Args:
-        problem: What was optimised.
-        features: Each party's features of the same rows, by the party's name: of all parties of
-            the run, and of nobody else.
-        folder: Where `save_shares` put the shares, and the label party's fusion model if there is
-            one. Where no share says who the parties were, as those that sites of a federation or
-            older versions of fedloom wrote, they are whoever has a share in this folder.
+        problem: The problem that was solved.
+        features: The features of the new rows at each party, by the party's name; exactly the
+            parties of the run. Row k must be the same person at every party.
+        folder: The folder with the shares (and the fusion model, if there is one), as
+            `save_shares` writes it. Shares from a federation, or from older versions of fedloom, do
+            not name the parties of the run; then they are all that have a share in this folder.
+
+    Returns:
+        One score for each row, or for several classes one for each row and class.
     """
     fused = () if problem.fusion is None else (LABEL_PARTY,)
     features = _of_all_parties(features, (*fused, *features), Path(folder))
@@ -111,7 +114,7 @@ def _of_all_parties(
         if set(given) != set(parties):
             raise DataError(
                 f"features must be given for {', '.join(parties)}, {whence}; got "
-                f"{', '.join(given) or 'none'}. Pass the features of all of them, of nobody else."
+                f"{', '.join(given) or 'none'}. Pass the features of exactly these parties."
             )
     return {name: given[name] for name in told[0][0]}
 

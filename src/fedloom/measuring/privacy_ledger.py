@@ -55,10 +55,10 @@ def ledger(algorithm: Algorithm, federation: Federation) -> Callable[[int], dict
 def of_sites(
     algorithm: Algorithm, federation: Federation, noises: Mapping[str, tuple[float, float]]
 ) -> Callable[[int], dict[str, float]]:
-    """The same where sites add noise by policies of their own: the largest loss of any of them.
+    """As `ledger`, if sites add noise by their policies: the largest loss of any of them.
 
-    `noises` has, for each such site, the deviation in units of its clip, and its delta. As if each
-    of them took part in every exchange.
+    `noises` has for each such site the standard deviation in units of its clip, and its delta. Each
+    is counted as if it took part in every exchange.
     """
     if not noises:
         return lambda rounds: {}

@@ -42,9 +42,9 @@ _PLAN = Plan(None, None)
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A solution of the whole problem."""
+    """A solution of the whole problem, computed centrally."""
 
-    model: Tree  # arrays in the structure that the problem gives them
+    model: Tree  # the arrays of the model, as in `Result.model`
     vector: np.ndarray  # the same as one vector
     value: float  # the objective there
     residual: float  # |w - prox_g(w - grad)|, largest entry
@@ -52,7 +52,7 @@ class Reference:
 
     @functools.cached_property
     def unique(self) -> bool:
-        """Whether it is the only one, found out when asked; to one of many, a distance misleads."""
+        """Whether there is no other solution; a distance to one of several says little."""
         return self._comes_back()
 
 
@@ -65,15 +65,16 @@ def reference(
     tolerance: float = 1e-13,
     iterations: int = 100_000,
 ) -> Reference:
-    """Solve a problem over all clients centrally, for a convex smooth part.
+    """Solve a problem over the data of all clients centrally; its smooth part must be convex.
 
     Args:
         problem: What is optimised.
-        clients: Who holds what.
-        dual: In a saddle problem, whose dual is maximised out: "shared" or "separate", as the
-            method to be measured has it.
-        tolerance: At which the proximal-gradient residual counts as zero, relative to 1 + |w|.
-        iterations: How many gradient steps at the most.
+        clients: The clients and their data.
+        dual: In a saddle problem, whether all clients share one dual ("shared") or each has its own
+            ("separate"); must be as in the method that is measured, `method.dual`.
+        tolerance: The residual of a proximal gradient step at which the solver stops, relative to
+            1 + |w|.
+        iterations: The largest number of gradient steps.
 
     Raises:
         FedloomError: The tolerance was not reached; the problem may have no solution.

@@ -1,4 +1,4 @@
-"""What a run leaves: the model, the history, how each client fares, and the state to go on from."""
+"""The result of a run: the model, the history, each client's metrics, and the state to resume."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -50,17 +50,17 @@ class Fields(SimpleNamespace):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Result:
-    """The outcome of a run. In a notebook it shows itself as a table."""
+    """The result of a run. A notebook shows it as a table."""
 
-    model: Tree  # the hub's model: arrays in the structure that the problem gives them
+    model: Tree  # the hub's model: one array, or a tree of arrays, as the problem defines it
     state: Any  # round, hub, clients: all that the next round needs
-    rows: Sequence[dict[str, float]]  # one for each evaluation
-    client_metrics: dict[str, np.ndarray]  # of the last evaluation, one value for each client
-    client_names: Sequence[str]  # what the clients are called, in their order
-    info: Sequence[Tree]  # diagnostics that the rounds return, one for each evaluation
+    rows: Sequence[dict[str, float]]  # the rows of `history`, one for each evaluation
+    client_metrics: dict[str, np.ndarray]  # at the end, one value for each client
+    client_names: Sequence[str]  # the names of the clients, in their order
+    info: Sequence[Tree]  # the diagnostics that rounds return, one entry for each evaluation
     status: str  # "done", "interrupted", "diverged", or "unfinished" in a checkpoint
-    about: dict[str, Any]  # method, problem, seed, ...: plain values for a reader
-    holdings: dict[str, Any] = dataclasses.field(default_factory=dict)  # rows of each client
+    about: dict[str, Any]  # what was run: method, problem, seed, ..., as plain values
+    holdings: dict[str, Any] = dataclasses.field(default_factory=dict)  # who holds how many rows
 
     @property
     def history(self) -> "pl.DataFrame":
@@ -83,12 +83,12 @@ class Result:
 
     @property
     def headline(self) -> str | None:
-        """The main column of the history; the mean over clients or rows, as the problem weighs."""
+        """The main column of the history, which tables and pictures show first."""
         known = self.about.get("headline")
         return known if known in self.final else next(iter(labels.metrics(self.final)), None)
 
     def larger_is_better(self, column: str) -> bool:
-        """Whether a column of the history should grow, as its metric says."""
+        """Whether larger values of a column of the history are better."""
         return metrics_of.grows(column, self.about.get("larger_is_better", ()))
 
     def plot(
@@ -97,10 +97,10 @@ class Result:
         """Draw curves of metrics.
 
         Args:
-            metrics: Columns of the history; by default the main metric.
+            metrics: Columns of the history; by default the main one.
             against: The horizontal axis: "round", "bytes", "bytes_up", "bytes_down" or "seconds".
             log: Whether the vertical axis is logarithmic.
-            title: Above the picture.
+            title: The title above the picture.
         """
         chosen = metrics or ((self.headline,) if self.headline else ())
         name = self.about["algorithm"].split("(")[0]
@@ -118,25 +118,25 @@ class Result:
     def to_torch(self, module: Any, *, norm: str | None = None) -> Any:
         """Put the hub's model into the PyTorch module that it came from; returns the module.
 
-        The model that a client would use: `fl.deploy.take(..., client=0).to_torch(module)`.
+        For the model that a client would use: `fl.deploy.take(..., client=0).to_torch(module)`.
 
         Args:
-            module: A module of the same architecture, which is changed.
-            norm: What became of batch norms at the import, as in `fl.models.from_torch`.
+            module: A module of the same architecture; its arrays are overwritten.
+            norm: The `norm` that was given to `fl.models.from_torch`.
         """
         return to_torch(module, self.model, norm=norm)
 
     def save(self, path: str | Path) -> None:
-        """Write the result into a folder, whole or not at all; `fl.load` reads it again.
+        """Write the result to a folder, completely or not at all; `fl.load` reads it again.
 
         Args:
-            path: The folder. An older result in it is replaced.
+            path: The folder. If it holds an older result, that is replaced.
         """
         check_replaceable(Path(path))
         write_folder(Path(path), self.fill)
 
     def fill(self, folder: Path) -> None:
-        """Write the files of a saved result into a folder; that which lists them comes last."""
+        """Write the files of the result to a folder; the one that lists the others comes last."""
         import polars as pl
 
         files = {

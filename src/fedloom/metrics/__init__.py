@@ -1,1 +1,1 @@
-"""What metrics are: those of all scores and labels that are ready by name, and a list of all."""
+"""Metrics: the ready ones of all scores and labels, and the catalogue of all."""

@@ -1,4 +1,4 @@
-"""All metrics that a name stands for: which way they go, what they are, who learns what."""
+"""The catalogue of metrics by name: whether larger is better, what they are, who learns what."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

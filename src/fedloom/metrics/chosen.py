@@ -29,17 +29,17 @@ _SHOWN: Mapping[str | None, tuple[str, ...]] = {
 
 
 def shown(problem: Problem, *, one_label: bool = True) -> tuple[str, ...]:
-    """What is measured where nobody says what; the first is the main one.
+    """The metrics of a problem if none are named; the first is the main one.
 
-    Beside the problem's own these are the errors of a regression, if a row has `one_label`, and the
-    AUC where a problem is about the order of scores.
+    These are the problem's own, the errors of a regression if a row has `one_label`, and the AUC of
+    a problem that is about the order of scores.
     """
     more = _SHOWN.get(problem.link, ()) if one_label else ()
     return tuple(dict.fromkeys((*more, *problem.metrics())))
 
 
 def shown_without_scores(problem: Problem) -> tuple[str, ...]:
-    """The same over a network, where scores of single rows leave only if somebody asks for them."""
+    """As `shown`, for a network, where scores of rows leave a site only if metrics ask for them."""
     names = shown(problem)
     asking = needing_scores(names)
     return tuple(name for name in names if name not in asking)
@@ -73,13 +73,13 @@ def larger_is_better(column: str, directions: Mapping[str, bool]) -> bool:
 
 
 def growing(columns: Iterable[str], directions: Mapping[str, bool]) -> list[str]:
-    """Those of the measured metrics that should grow: what a result carries."""
+    """The measured metrics of which larger is better, as a result stores them."""
     own = [column for column in columns if column in directions or column == base(column)]
     return [column for column in own if larger_is_better(column, directions)]
 
 
 def grows(column: str, growing: Collection[str]) -> bool:
-    """Whether a column should grow, from what a result carries."""
+    """Whether larger values of a column are better, by the metrics that a result stores."""
     return column in growing or (base(column) in growing and not column.endswith("_std"))
 
 

@@ -1,4 +1,4 @@
-"""Networks; any pair of functions (init, apply) works as one, and so do modules of others."""
+"""Networks: fedloom's own, any pair of functions (init, apply), or modules of other libraries."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a network is: a pair of functions."""
+"""The base of networks: a pair of functions, `init` and `apply`."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -37,7 +37,7 @@ class Model:
 
     @property
     def trains_otherwise(self) -> bool:
-        """Whether outputs in training are others than in evaluation."""
+        """Whether outputs differ between training and evaluation."""
         return False
 
 
@@ -83,5 +83,5 @@ class Pair(Model):
 
     @property
     def trains_otherwise(self) -> bool:
-        """Where there is a function for it."""
+        """Whether a function for training was given."""
         return self.train is not None

@@ -105,7 +105,7 @@ class Lora(Model):
 
     @property
     def trains_otherwise(self) -> bool:
-        """As the network."""
+        """Whether those of the network do."""
         return self.model.trains_otherwise
 
     def merged(self, arrays: Tree) -> Tree:
@@ -167,16 +167,18 @@ def lora(
     whole: str | None = None,
     arrays: Tree = None,
 ) -> Lora:
-    """A network of which only changes of low rank are trained.
+    """A network of which only low-rank changes of its matrices are trained (LoRA).
 
     Args:
-        model: A graph, or one of fedloom's own networks.
-        rank: Of the changes.
-        alpha: The changes are alpha / rank times the product of their factors.
-        matrices: A regular expression for the names of the matrices that change, as in
-            `re.search`; empty: all matrices that are used in products.
-        whole: Another, for the names of arrays that are trained whole, such as a new head.
-        arrays: Where the network begins, such as `result.model`; by default a graph's own.
+        model: A network from PyTorch (`fl.models.from_torch`), or one of fedloom's own.
+        rank: The rank of the changes.
+        alpha: A change is alpha / rank times the product of its two factors.
+        matrices: A regular expression (as in `re.search`) for the names of the matrices that
+            change; empty: all matrices that are used in products.
+        whole: A regular expression for the names of arrays that are trained as a whole, such as
+            those of a new head.
+        arrays: The arrays to start from, such as `result.model`; None: those of the network, if it
+            came from PyTorch.
     """
     return Lora(model, rank, alpha, matrices, whole, None if arrays is None else Base(arrays))
 

@@ -1,4 +1,4 @@
-"""Modules of Equinox and Flax as networks; neither library is needed but for its own modules.
+"""Modules of Equinox and Flax as networks; each library is needed only for its own modules.
 
 A model here is a function of its arrays and of the rows: what a module keeps between calls (batch
 norm's statistics) has no place in it, and is refused. Dropout draws by the key of the batch, row by
@@ -27,15 +27,16 @@ _NO_STATISTICS = (
 
 
 def from_equinox(module: Any) -> Model:
-    """An Equinox module as a network: it is called with one row, and mapped over the rows.
+    """Use an Equinox module as a network.
 
-    Its arrays of floating-point numbers are trained, and every run starts from them as they are;
-    all else in it stays. `equinox.combine(result.model, module)` is the trained module. A module
-    with dropout is called with `key=` as well, in training; in evaluation it is in inference mode.
+    The module is called with one row, and mapped over the rows of a batch. Its arrays of
+    floating-point numbers are trained, and every run starts from their values; everything else in
+    it stays. `equinox.combine(result.model, module)` is the trained module. In training, a module
+    with dropout is also called with `key=`; in evaluation it is in inference mode.
 
     Args:
-        module: Takes a row and returns one number for each class, or fitted values. Images have
-            their channels last; a module that wants them first begins with
+        module: The module. It takes a row and returns one number for each class, or fitted values.
+            Images have their channels last; a module that needs them first must begin with
             `equinox.nn.Lambda(lambda x: jax.numpy.moveaxis(x, -1, 0))`.
     """
     eqx = _library("equinox", "from_equinox")
@@ -103,18 +104,19 @@ def _first_outputs(call: Any, arrays: Tree, rows: list[jax.ShapeDtypeStruct]) ->
 def from_flax(
     module: Any, example: Any, *, in_training: Mapping[str, Any] | None = None, **arguments: Any
 ) -> Model:
-    """A Flax module, of linen or nnx, as a network: it is called with a batch of rows.
+    """Use a Flax module, of linen or nnx, as a network. It is called with a batch of rows.
 
-    The parameters of a linen module are drawn anew for every seed, by its own `init`;
-    `module.apply(result.model, x)` is the trained network. An nnx module has its parameters, and
-    every run starts from them; `nnx.update(module, result.model)` puts the trained ones in. It
-    trains in the mode that it is in, and is evaluated as after `module.eval()`.
+    A linen module gets fresh parameters for every seed, by its own `init`;
+    `module.apply(result.model, x)` is the trained network. An nnx module has parameters of its own,
+    and every run starts from them; `nnx.update(module, result.model)` puts the trained ones in. It
+    is trained in the mode that it is in, and evaluated as after `module.eval()`.
 
     Args:
-        module: Takes rows and returns one number for each class of each, or fitted values.
-        example: Some rows as the data have them, such as `x[:1]`.
-        in_training: Arguments that the call of a linen module has otherwise in training, with
-            which it may draw dropout, such as `{"train": True}`.
+        module: The module. It takes rows and returns for each one number per class, or fitted
+            values.
+        example: Some rows of the data, such as `x[:1]`.
+        in_training: For a linen module, the arguments of its call that are different in training,
+            such as `{"train": True}`; it may then use dropout.
         arguments: Further arguments of the module's call, such as `train=False`.
     """
     _library("flax", "from_flax")

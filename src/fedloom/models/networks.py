@@ -73,7 +73,7 @@ class MLP(Model):
 
     @property
     def trains_otherwise(self) -> bool:
-        """With dropout."""
+        """True with dropout."""
         return self.dropout > 0
 
 
@@ -84,7 +84,7 @@ class CNN(Model):
     channels: tuple[int, ...] = param(_widths, "channels of the convolutions", default=(16, 32))
     hidden: tuple[int, ...] = param(_widths, "widths of the hidden dense layers", default=(128,))
     kernel: int = param(at_least(1), "side of the kernels", default=3)
-    padding: int = param(at_least(0), "zeros around the images", default=1)
+    padding: int = param(at_least(0), "number of zeros around the images", default=1)
     initialisation: str = layers.initialisation_param()
 
     def init(self, key: Array, spec: Spec) -> Tree:

@@ -152,7 +152,9 @@ def _normed(arrays: dict[str, Array], x: Held, stride: int) -> Array:
 class EmbeddingBag(Model):
     """The mean of the vectors of a text's words, and a dense layer. Word 0 is padding."""
 
-    vocabulary: int = param(at_least(2), "how many numbers of words there are", default=20_000)
+    vocabulary: int = param(
+        at_least(2), "number of different words or bytes, padding included", default=20_000
+    )
     width: int = param(at_least(1), "length of a word's vector", default=64)
 
     def init(self, key: Array, spec: Spec) -> Tree:

@@ -33,7 +33,9 @@ class Transformer(Model):
     attention and the dense layers add in each block.
     """
 
-    vocabulary: int = param(at_least(2), "how many numbers of words there are", default=20_000)
+    vocabulary: int = param(
+        at_least(2), "number of different words or bytes, padding included", default=20_000
+    )
     width: int = param(at_least(1), "length of the vector of a word", default=64)
     heads: int = param(at_least(1), "heads of attention, which divide the width", default=4)
     blocks: int = param(at_least(1), "blocks of attention", default=2)
@@ -98,7 +100,7 @@ class Transformer(Model):
 
     @property
     def trains_otherwise(self) -> bool:
-        """With dropout."""
+        """True with dropout."""
         return self.dropout > 0
 
     def _scores(self, arrays: Tree, x: Held, keys: Array | None) -> Array:

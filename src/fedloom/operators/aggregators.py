@@ -1,9 +1,9 @@
-"""Aggregators: what a hub may compute in place of a mean where some replies may be malicious.
+"""Aggregators: what a hub computes instead of a mean if some replies may be malicious.
 
-`aggregator(values, weights, present)` takes replies as rows (m, d), a weight for each, and who is
-there; it returns one vector (d,). Weights need not sum to one. A reply is left out exactly, as if
-it had not been asked for, where its client is absent, its weight is zero, or a number in it is not
-finite. Of no replies at all the aggregate is zero.
+`aggregator(values, weights, present)` takes m replies as rows (m, d), their weights (m,) and which
+of them arrived (m,), and returns one vector (d,). Weights need not sum to one. A reply is left out,
+exactly as if it had not been asked for, if its client is absent, its weight is zero, or one of its
+numbers is not finite. Without any reply the aggregate is zero.
 
     rule              of the weights, or of the m replies, may be malicious     counts by weight
     Median            less than half                                            yes
@@ -14,8 +14,8 @@ finite. Of no replies at all the aggregate is zero.
     NormBound         any; a part s moves the mean by at most 2 s bound        yes
 
 "May be malicious" means that such replies, whatever they hold, move the aggregate by no more than a
-bound that the honest ones set. Honest replies that differ move it too: none of the rules is the
-mean, and with unlike clients their limits differ from that of the mean.
+bound that depends on the honest ones. None of the rules is the mean, so even without malicious
+replies a method ends elsewhere than with the mean if clients are unlike each other.
 """
 
 from typing import TYPE_CHECKING, ClassVar
@@ -52,7 +52,7 @@ _BELOW_HALF = Rule(
 
 
 class Aggregator:
-    """Base of the aggregators: a rule that makes one vector of the replies to an exchange."""
+    """Base of the aggregators: a rule that combines the replies to an exchange into one vector."""
 
     __parametrised__: ClassVar[bool] = True
 
@@ -107,7 +107,7 @@ class Median(Aggregator):
 class TrimmedMean(Aggregator):
     """The mean of each coordinate without its smallest and largest values (Yin et al. 2018).
 
-    Cut off is a part of the weight at each end; a reply on the border counts with the part of
+    At each end a `fraction` of the weight is cut off; a reply on the border counts with the part of
     its weight that is inside.
     """
 
@@ -185,7 +185,7 @@ class GeometricMedian(Aggregator):
     """
 
     iterations: int = param(at_least(1), "steps of the Weiszfeld iteration", default=20)
-    smoothing: float = param(positive, "distance below which replies pull alike", default=1e-6)
+    smoothing: float = param(positive, "distances below this count as this", default=1e-6)
 
     def combine(self, values: Array, weights: Array, there: Array) -> Array:
         """Means, weighted by one over the distance to the last one."""

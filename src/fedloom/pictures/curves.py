@@ -78,7 +78,7 @@ def line_style(number: int) -> dict[str, str]:
 def _check(
     results: Mapping[str, Shown | Sequence[Shown]], metrics: Sequence[str], against: str
 ) -> None:
-    """Refuse what no result has, of which a picture would be empty."""
+    """Refuse metrics that no result has, for which a picture would be empty."""
     if against not in AXES:
         raise ParameterError(
             f"against must be one of {', '.join(AXES)}; got {against!r}. {closest(against, AXES)}"

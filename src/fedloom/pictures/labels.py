@@ -1,4 +1,4 @@
-"""Names and numbers as a reader expects them."""
+"""Labels and numbers in a form for readers."""
 
 import math
 from collections.abc import Iterable

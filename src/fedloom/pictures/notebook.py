@@ -15,10 +15,10 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def partition_plot(clients: Clients) -> Picture:
-    """Draw who holds what: a bar for each client, stacked by class.
+    """Draw how many rows each client holds: a bar for each, stacked by class.
 
     Args:
-        clients: From `fl.data.partition` or `fl.data.from_arrays`.
+        clients: The clients, from `fl.data.partition` or `fl.data.from_arrays`.
     """
     return Picture(holdings.draw(clients))
 

@@ -1,4 +1,4 @@
-"""What of a result is drawn and told."""
+"""The part of a result that pictures and tables need."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

@@ -1,14 +1,15 @@
-"""Your own tables, one at each site, made into rows of numbers without pooling them.
+"""Your own tables, one at each site, turned into rows of numbers without pooling them.
 
-1. Every site proposes what it has: its columns, whether they hold numbers or words, and the words
-   (`proposals.py`). The proposal is a text; as messages are arrays of agreed shapes, it travels as
-   bytes, padded to the longest one (`gathering.py`).
-2. The hub agrees on a schema: the columns of all, the union of their words, the classes.
-3. Counts, sums, and sums of squares about the common means go up and are added (`statistics.py`).
+1. Every site proposes a schema of its table: its columns, whether they hold numbers or words, and
+   the words (`proposals.py`). The proposal is a text; since messages are arrays of known shapes, it
+   is sent as bytes, padded to the length of the longest one (`gathering.py`).
+2. The hub makes one schema of them: the columns of all, the union of their words, the classes.
+3. Every site sends counts and sums, then sums of squares about the common means, and the hub adds
+   them up (`statistics.py`).
 4. Every site encodes its own rows by the resulting `Preparation` (`encoding.py`).
 
-Steps 1 and 3 are algorithms like all others, so they run on every engine. Schema and preparation go
-down as settings do.
+Steps 1 and 3 are algorithms like all others, so they run on every engine. The schema and the
+preparation are sent to the sites in the same way as settings.
 """
 
 from typing import TYPE_CHECKING

@@ -74,7 +74,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-    """The whole encoding, and what was found on the way."""
+    """How the columns of a table become features, learned from the tables of all sites."""
 
     label: str
     classes: list[Any] | None  # None: a regression

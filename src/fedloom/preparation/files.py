@@ -54,11 +54,11 @@ class SiteFiles:
     label: str = param(a_text, "the column to predict")
     test: str | None = param(
         a_text.or_none("no test files"),
-        "folder or pattern of test files, each named as its site's file",
+        "folder or pattern of test files, each with the name of its site's file",
         default=None,
     )
     test_fraction: float | None = param(
-        between(0, 1).or_none("no rows"), "the part of each site's rows to hold out", default=None
+        between(0, 1).or_none("no rows"), "share of each site's rows to hold out", default=None
     )
     features: tuple[str, ...] = names_param(
         "columns to learn from; by default all but the label and what looks like keys or dates"
@@ -73,7 +73,7 @@ class SiteFiles:
         default=None,
     )
     event: str | None = param(
-        a_text.or_none("the label is no time"),
+        a_text.or_none("the label is not a time"),
         "the column that has 1 for an event at the time that the label names, 0 for none",
         default=None,
     )
@@ -82,7 +82,7 @@ class SiteFiles:
         "the column with the exposure behind the count that the label names",
         default=None,
     )
-    seed: int = param(at_least(0), "of the choice of held-out rows", default=0)
+    seed: int = param(at_least(0), "seed of the choice of held-out rows", default=0)
     separator: str | None = separator_param()
     decimal: str | None = decimal_param()
     encoding: str | None = encoding_param()
@@ -124,7 +124,7 @@ class SiteFiles:
         return [self.table(name, path, held_out.get(name)) for name, path in found.items()]
 
     def clients(self) -> Clients:
-        """Read the files and prepare them federatedly."""
+        """Read the files, and prepare them without pooling their rows."""
         return prepare(self.tables(), self.reading)
 
     @property

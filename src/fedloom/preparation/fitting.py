@@ -37,12 +37,12 @@ def played_here(algorithm: Algorithm, clients: Clients) -> Played:
 def prepare(
     sites: Sequence[SiteTable], reading: Reading, *, engine: Engine = played_here
 ) -> Clients:
-    """Clients with encoded rows; how they were encoded is in `clients.preparation`.
+    """Prepare the tables of all sites; `clients.preparation` says how they were encoded.
 
     Args:
-        sites: The tables; each is looked at by itself only.
-        reading: How they are read.
-        engine: How a round is played: `played_here`, or by an engine of your own.
+        sites: The tables; no table is ever combined with another.
+        reading: How the tables are read.
+        engine: Plays a round of a method over clients; by default on this machine.
     """
     by_source = {site.source: propose(site, reading) for site in sites}
     texts = gathering.as_clients(by_source)

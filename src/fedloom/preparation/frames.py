@@ -23,12 +23,12 @@ def from_frames(
     test: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Clients:
-    """Clients from one frame of pandas or Polars for each site, prepared as files of sites are.
+    """Clients from one frame of pandas or Polars for each site, prepared like files of sites.
 
     Args:
         frames: The frames by the names of the sites, all with the same columns.
         label: The column to predict.
-        test: Test rows of sites, by the same names; a site may have none.
+        test: Frames of test rows by the names of the sites; a site may have none.
         options: As in `SiteFiles`: test_fraction, features, dates, ignore, categorical, numeric,
             regression, seed.
     """

@@ -1,4 +1,4 @@
-"""What parties agree on who hold other columns of the same people: id, label, and how to prepare.
+"""How parties with different columns of the same people join them: id, label, and preparation.
 
 Every party prepares its own columns by itself, since it has all people's values of them: numbers
 get mean 0 and deviation 1 over the training rows, words become one column each. A missing number
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 @parametrised
 class Joining:
-    """How the tables of parties become rows of the same people."""
+    """How the tables of parties become features of the same people."""
 
-    id: str = param(a_text, "the column that says who a row is about, in every file")
+    id: str = param(a_text, "the column that says whom a row is about, in every file")
     label: str = param(a_text, "the column to predict, in one file")
     join: str = param(
         one_of("private", "plain"),
-        "by private set intersection, or in plain where ids may be pooled",
+        "by private set intersection, or in plain if ids may be pooled",
         default="private",
     )
     test_fraction: float | None = param(
-        between(0, 1).or_none("no rows"), "the part of the people to hold out", default=None
+        between(0, 1).or_none("no rows"), "share of the people to hold out", default=None
     )
     features: tuple[str, ...] = names_param(
         "columns to learn from; by default all but id, label and what looks like keys or dates"
     )
     dates: Dates | None = dates_param()
     ignore: tuple[str, ...] = names_param("columns to leave out")
-    seed: int = param(at_least(0), "of the choice of held-out people", default=0)
+    seed: int = param(at_least(0), "seed of the choice of held-out people", default=0)
     standardise: bool = param(flag, "whether numbers get mean 0 and deviation 1", default=True)
     regression: bool | None = param(
         flag.or_none("where the label's column holds fractions"),

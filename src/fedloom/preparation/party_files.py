@@ -25,7 +25,7 @@ class PartyFiles(Joining):
     parties: str = param(a_text, "a folder, or a pattern such as parties/*.parquet")
 
     def load(self) -> Parties:
-        """Read the files, find the people that all have, and prepare the columns."""
+        """Read the files, find the people whom all parties have, and prepare the columns."""
         found = named_files(self.parties, "parties")
         frames = {name: self._frame(path) for name, path in found.items()}
         self._check_ignored({column for frame in frames.values() for column in frame.columns})

@@ -1,11 +1,11 @@
-"""What a site says of its table, and the schema that the hub makes of all that was said.
+"""The proposals of sites about their tables, and the schema that the hub makes of them.
 
-A proposal is JSON: for every column its kind and, where it holds words, the words of the training
-rows; likewise for the label; which columns in `ignore` it has; and how many rows. It names no row
-and counts nothing else. Of a column that looks like keys or dates, and that the settings do not
-name, nothing is told but that. Texts that are keys at one site are features nowhere, as their words
-would be told. Whole numbers are keys where they are so for half of the rows of those sites that can
-tell: measurements seldom repeat in a small table, and do in a large one.
+A proposal is JSON: for every column its kind and, if it holds words, the words of the training
+rows; likewise for the label; which columns of `ignore` it has; and the number of rows. It names no
+row and counts nothing else. Of a column that looks like keys or dates, and that the settings do not
+name, it says only that. Texts that are keys at one site are features nowhere, because their words
+would be disclosed. Whole numbers are keys if the sites that find so have at least half of the rows
+of all sites that can decide: measurements seldom repeat in a small table, but do in a large one.
 """
 
 import dataclasses

@@ -41,7 +41,7 @@ class Reading:
         return [self.label] if second is None else [self.label, second]
 
     def names(self, column: str) -> bool:
-        """Whether the settings name a column, so that it is a feature whatever it looks like."""
+        """Whether the settings name a column, which is then a feature whatever it looks like."""
         named = (*self.features, *self.categorical, *self.numeric, *part_names(self.dates))
         return column == self.label or column in named
 
@@ -192,7 +192,7 @@ def check_no_key(source: str, series: "pl.Series") -> None:
     if column_kinds.is_key(words(series)):
         raise DataError(
             f"{source}: in column {series.name!r} most rows have a word of their own, as with "
-            f"names and keys, and they would be told. Take it out of features and categorical."
+            f"names and keys, and they would be disclosed. Take it out of features and categorical."
         )
 
 

@@ -1,4 +1,4 @@
-"""What is optimised: problems, and the regularisers and constraints that go with them."""
+"""Problems, which say what is optimised, and their regularisers and constraints."""
 
 from typing import TYPE_CHECKING
 

@@ -21,9 +21,13 @@ class Augmentation:
     A row's draws come from the batch's key and its place in the batch, on all engines alike.
     """
 
-    flip: bool = param(flag, "whether every other image, at random, is mirrored", default=True)
+    flip: bool = param(
+        flag, "whether images are mirrored at random, with probability 1/2", default=True
+    )
     crop: int = param(
-        at_least(0), "by how many pixels images are shifted at most, with zeros behind", default=4
+        at_least(0),
+        "largest shift of an image in pixels; the border is filled with zeros",
+        default=4,
     )
 
     def of(self, batch: Batch, key: Array) -> Batch:

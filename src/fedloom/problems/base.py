@@ -21,11 +21,12 @@ from fedloom.types import Array, Held, Tree
 
 
 class Metric(NamedTuple):
-    """How good a model is, and which way that should go.
+    """A measure of how good a model is, and whether larger values of it are better.
 
-    Of "rows": `function(model, rows)` returns a number for each row, which is averaged over the
-    rows of each client. Of "scores": `function(scores, labels)` returns one number for all rows,
-    from NumPy arrays of what `Problem.scores` says of them, and of their labels.
+    With `of="rows"`, `function(model, rows)` returns one number for each row, compiled by JAX;
+    the metric is their mean over a client's rows. With `of="scores"`, `function(scores, labels)`
+    gets NumPy arrays with the scores (as `Problem.scores` gives them) and the labels of many rows,
+    and returns one number for all of them.
     """
 
     function: Callable[[Any, Any], Any]  # arrays or numbers, as `of` says

@@ -61,8 +61,9 @@ def check_numbers(owner: str, spec: Spec) -> None:
     """Raise DataError where labels are classes: their places in a list are not their values."""
     if spec.classes:
         raise DataError(
-            f"{owner} needs numbers to predict; the data have {spec.classes} classes. Say "
-            f"regression = true of the data: whole numbers are taken for classes otherwise."
+            f"{owner} needs numbers to predict; the data have {spec.classes} classes. Set "
+            f"regression = true in [data] (in Python regression=True): otherwise whole numbers are "
+            f"taken for classes."
         )
 
 

@@ -170,7 +170,7 @@ class Variant(_Classification):
 
     common: Supervised = param(instance_of(Supervised), "the common model's problem")
     own: Supervised = param(instance_of(Supervised), "the own model's problem")
-    spec: Spec = param(anything, "what the models must know of the data")
+    spec: Spec = param(anything, "the shape and type of the data")
     bits: int = param(bits_rule, "bits of a quantised weight")
     keep: tuple[int, ...] = param(_places, "weight tensors that stay at full precision")
     regulariser: Regulariser = regulariser_param()
@@ -187,17 +187,17 @@ class Variant(_Classification):
 class Personal(_Classification):
     """Classify with a common network and, at each client, one of its own.
 
-    Several own networks or bit-widths are dealt to the clients in turn: of two, the first client
-    has the first, the second the second, the third the first again. Methods of other families train
-    the common network alone.
+    If several own networks or bit-widths are given, clients get them in turn: with two, client 0
+    has the first, client 1 the second, client 2 the first again. Methods of other families train
+    only the common network.
     """
 
     kind: ClassVar[str] = "personal"
     also: ClassVar[tuple[str, ...]] = ("smooth",)
 
-    model: Model = param(instance_of(Model), "the common network, which travels")
+    model: Model = param(instance_of(Model), "the common network, which is sent")
     own: Model | tuple[Model, ...] | None = param(
-        anything, "the clients' own networks; none: all as the common one", default=None
+        anything, "the clients' own networks; none: all like the common one", default=None
     )
     bits: int | tuple[int, ...] = param(
         _several_bits, "bits of a quantised weight of the own networks", default=FULL_PRECISION

@@ -68,11 +68,11 @@ def weak_convexity_param() -> Any:
 
 @parametrised
 class Saddle(SaddleProblem):
-    """A saddle loss of your own.
+    """A saddle problem with a loss of your own.
 
     `loss(x, y, rows)` returns one number for each row; `primal(key, spec)` and `dual(key, spec)`
-    return the first arrays of x and y; `score(x, features)`, where given, is what the model says of
-    rows, for metrics such as "auc".
+    return the initial arrays of x and y; `score(x, features)`, if given, returns the scores of rows
+    for metrics such as "auc".
     """
 
     loss: Callable[[Tree, Tree, Rows], Array] = param(

@@ -1,4 +1,4 @@
-"""Any model with any loss."""
+"""Training any network with any loss."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

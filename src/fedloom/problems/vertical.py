@@ -40,7 +40,7 @@ _LINKS = {"squared": "identity", "logistic": "logit", "softmax": "softmax"}
 class Vertical(Problem):
     """One model over the columns of several parties; the labels stay with one of them.
 
-    For the losses `squared` and `logistic` two classes are -1 and +1.
+    With the losses `squared` and `logistic` two classes count as -1 and +1.
     """
 
     kind: ClassVar[str] = "vertical"

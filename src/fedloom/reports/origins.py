@@ -1,4 +1,4 @@
-"""Where the numbers of a report come from: which rows, which machines, which columns."""
+"""Sentences on where the numbers of a report come from: rows, machines and columns."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _NOT_CLASSES = ("client", "rows", "test rows", "features")
 
 
 def noun(study: Study) -> str:
-    """What those who hold the data are called: sites, where they are files of sites."""
+    """The word for those who hold the data: "site" for files of sites, otherwise "client"."""
     return "site" if "preparation" in study.runs[0].about else "client"
 
 

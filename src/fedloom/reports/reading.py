@@ -1,4 +1,4 @@
-"""From folders to studies: runs on the same problem and the same data stand together."""
+"""Read run folders as studies: runs on the same problem and the same data belong together."""
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What each picture of a report shows, as plain values; None where a study lacks the data.
+"""The data of each picture of a report, as plain values; None if a study has no such data.
 
 The page's script draws them. Numbers are kept to six digits, which no picture can show.
 """
@@ -25,7 +25,7 @@ _NOT_CLASSES = ("client", "rows", "test rows")
 
 
 class Section(NamedTuple):
-    """A picture with its heading and a sentence for who sees it for the first time."""
+    """A picture with its heading and a sentence that explains it."""
 
     kind: str
     title: str

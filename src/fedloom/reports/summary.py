@@ -1,4 +1,4 @@
-"""The table at the top of a report, and what it says in a sentence."""
+"""The table at the top of a report, with the sentences around it."""
 
 import statistics
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""One round as a program: who answers, with which random numbers, and what is traced."""
+"""One round as a compiled program, and the checks of what a run is given."""

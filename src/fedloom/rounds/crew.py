@@ -1,15 +1,15 @@
-"""The cores of a CPU as a crew: each member computes some parts of a cohort, then all share them.
+"""A crew: threads on the cores of a CPU, each of which computes some parts of a cohort for all.
 
 Every member is a thread that runs the same compiled program on the same rows, the hub's code
-included, and leaves out the parts of the others. Where the cohort is done they meet, and each goes
-on with what all have computed. JAX is left as the user has it: there is one device, as before.
+included, but skips the parts of the others. At the end of a cohort the members meet, and each goes
+on with what all have computed. The settings of JAX stay as the user has them: there is one device.
 
-While members wait for each other (`meetings`), each keeps a thread of those that JAX has for
-computing. If all of these waited, nothing would go on. So one crew works at a time, it has no more
-members than JAX has threads, and its programs have no kernel that needs another one
-(`compiling.compiled`). Should members miss each other all the same, they give up, and one thread
-does their work. So it may be where a program of somebody else keeps the other threads of JAX busy:
-a member's next step may lie in the queue of the thread in which another one waits for it.
+While members wait for each other (`meetings`), each occupies one of the threads that JAX has for
+computing. If all of these waited, nothing could go on. So only one crew works at a time, it has no
+more members than JAX has threads, and its programs have no kernel that needs a second thread
+(`compiling.compiled`). If members miss each other all the same, they give up, and one thread does
+their work. This can happen if another program keeps the other threads of JAX busy: a member's next
+step may then be in the queue of the thread in which another member waits for it.
 """
 
 import functools
@@ -32,7 +32,7 @@ _working = threading.Lock()  # held by the crew that works now
 
 
 def cores() -> int:
-    """How many cores this process may use, of which JAX has a thread each."""
+    """How many cores this process may use; JAX has a thread for each."""
     known = hasattr(os, "sched_getaffinity")
     count = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
     told = os.environ.get("NPROC", "")  # by which JAX, too, is kept from using all
@@ -40,7 +40,7 @@ def cores() -> int:
 
 
 class Crew:
-    """So many threads that compute a program together; a part of the compiled program."""
+    """A number of threads that compute a program together; a part of the compiled program."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -52,7 +52,7 @@ class Crew:
         self._places = itertools.count()
 
     def shared(self, tree: Tree, rank: Array) -> Tree:
-        """Arrays that have the parts of all members, of arrays in which each has its own.
+        """Arrays with the parts of all members, from arrays in which each member has its own parts.
 
         Args:
             tree: Arrays whose first axis counts the parts; each member has computed those of its

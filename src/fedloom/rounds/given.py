@@ -1,6 +1,6 @@
-"""What a run may be told: arguments by their names, a method, a problem and clients that fit.
+"""Checks of what `simulate`, `compare` and the others are given: a method, a problem and clients.
 
-Each check says what to write where it is not so.
+Every error says what to write instead.
 """
 
 import functools
@@ -24,7 +24,7 @@ _ORDER = "The order is (method, problem, clients)."
 
 
 def named(function: F) -> F:
-    """Let a call with a wrong argument say which is meant, and all that are missing at once."""
+    """Decorate a function: errors for wrong arguments name the likely ones, or all missing ones."""
 
     @functools.wraps(function)
     def checked(*values: Any, **given: Any) -> Any:
@@ -40,13 +40,13 @@ def named(function: F) -> F:
 def check_options(
     who: str, given: Mapping[str, Any], function: Callable[..., Any], instead: Mapping[str, str]
 ) -> None:
-    """Raise ParameterError where options are not keyword arguments of a function of one run.
+    """Raise ParameterError for options that the function of a single run does not take.
 
     Args:
-        who: What has many such runs.
+        who: The function that does many such runs, for messages.
         given: The options.
-        function: What does one run.
-        instead: The options that `who` sets for each of its runs, and what to write in their place.
+        function: The function that does one run, such as `simulate`.
+        instead: The options that `who` itself sets for each run, with what to write instead.
     """
     known = [
         p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY
@@ -62,7 +62,7 @@ def check_options(
 
 
 def check_method(who: str, method: Any, name: str = "algorithm") -> None:
-    """Raise ParameterError where something is no method."""
+    """Raise ParameterError unless this is a method."""
     if isinstance(method, Algorithm):
         return
     if isinstance(method, type) and issubclass(method, Algorithm):
@@ -81,7 +81,7 @@ def check_method(who: str, method: Any, name: str = "algorithm") -> None:
 
 
 def check_problem(who: str, problem: Any) -> None:
-    """Raise ParameterError where something is no problem."""
+    """Raise ParameterError unless this is a problem."""
     if isinstance(problem, Problem):
         return
     if isinstance(problem, type) and issubclass(problem, Problem):
@@ -94,7 +94,7 @@ def check_problem(who: str, problem: Any) -> None:
 
 
 def check_clients(who: str, clients: Any) -> None:
-    """Raise ParameterError where something is not clients or parties."""
+    """Raise ParameterError unless these are clients or parties."""
     if isinstance(clients, Clients | Parties):
         return
     if isinstance(clients, Dataset):
@@ -112,14 +112,14 @@ def check_clients(who: str, clients: Any) -> None:
 
 
 def check_all(who: str, method: Any, problem: Any, clients: Any) -> None:
-    """Raise ParameterError where one of the three is not what it should be."""
+    """Raise ParameterError unless these are a method, a problem and clients that fit together."""
     check_method(who, method)
     check_problem(who, problem)
     check_clients(who, clients)
 
 
 def check_fit(algorithm: Algorithm, problem: Problem) -> None:
-    """Raise ParameterError where a method is not for this kind of problem."""
+    """Raise ParameterError unless the method is for this kind of problem."""
     if algorithm.takes not in (problem.kind, *problem.also):
         raise ParameterError(
             f"{type(algorithm).__name__} is for {algorithm.takes} problems, and "
@@ -137,8 +137,8 @@ def check_fit(algorithm: Algorithm, problem: Problem) -> None:
             f"{name} takes constraints (Box, Ball, Simplex) as the problem's regulariser; got "
             f"{problem.regulariser!r}. Use one of these, or remove it."
         )
-    heeds = algorithm.takes_regulariser or algorithm.takes_constraint
-    if not heeds and not isinstance(problem.regulariser, Zero):
+    uses_g = algorithm.takes_regulariser or algorithm.takes_constraint
+    if not uses_g and not isinstance(problem.regulariser, Zero):
         raise ParameterError(
             f"{name} takes no regulariser, and would ignore {problem.regulariser!r}. "
             f"Remove it from the problem, or choose a method of the composite family."
@@ -146,7 +146,7 @@ def check_fit(algorithm: Algorithm, problem: Problem) -> None:
 
 
 def check_methods(who: str, methods: Any) -> None:
-    """Raise ParameterError where methods are not given by name."""
+    """Raise ParameterError unless this is a mapping from names to methods."""
     if not isinstance(methods, Mapping):
         listed = methods if isinstance(methods, Iterable) and not isinstance(methods, str) else ()
         named = [type(m).__name__ for m in [methods, *listed] if isinstance(m, Algorithm)]
@@ -164,7 +164,7 @@ def check_methods(who: str, methods: Any) -> None:
 
 
 def check_seeds(who: str, seeds: Any) -> None:
-    """Raise ParameterError where seeds are not several whole numbers, each of them once."""
+    """Raise ParameterError unless this is a list of different whole numbers."""
     several = not isinstance(seeds, str) and isinstance(seeds, Iterable)
     numbers = list(seeds) if several else []
     if numbers and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in numbers):
@@ -172,8 +172,8 @@ def check_seeds(who: str, seeds: Any) -> None:
         if not again:
             return
         raise ParameterError(
-            f"{who}: every one of seeds must be there once; got {again[0]} again, which is the "
-            f"same run, in {seeds!r}. Write seeds={tuple(dict.fromkeys(numbers))}."
+            f"{who}: seeds must all be different; got {again[0]} twice, which is the same run, in "
+            f"{seeds!r}. Write seeds={tuple(dict.fromkeys(numbers))}."
         )
     shown = f"range({seeds})" if isinstance(seeds, int) and seeds > 0 else "(0, 1, 2)"
     raise ParameterError(

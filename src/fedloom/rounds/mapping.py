@@ -103,7 +103,7 @@ def _run(
 
 
 def _taken(state: Tree, clients: Held) -> Tree:
-    """The states of some clients, read as one before any is written.
+    """The states of some clients, all read before any is written.
 
     Left alone, XLA reads a state where it is used, which may be after the new one is written, and
     then keeps a copy of all clients' states in every round. It cannot look into this branch, and
@@ -123,7 +123,7 @@ def _taken(state: Tree, clients: Held) -> Tree:
 
 
 def _slots(cohort: Cohort, group: Group | Party, n: int) -> Slots:
-    """The members of a group among a cohort, in as few slots as always suffice."""
+    """The members of a group among a cohort, in as many slots as could be needed at most."""
     size = len(cohort)
     if group.members is None:
         return Slots(np.arange(size), cohort.ids, cohort.present)
@@ -179,7 +179,7 @@ def _check(request: Ask, states: tuple[Tree, ...]) -> None:
 
 
 def _check_stack(request: Ask) -> None:
-    """Messages of their own need a slot for each client, and an entry for each slot."""
+    """With each=True, a message needs an entry for each slot, and no client may occur twice."""
     if request.to.repeats:
         raise ProtocolError(
             f"{request.method}: the cohort may repeat a client, which cannot get two messages at "

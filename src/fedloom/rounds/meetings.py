@@ -1,4 +1,4 @@
-"""Where members of a crew bring what they have computed, and take what all have.
+"""Meetings: where the members of a crew exchange what they have computed.
 
 Members are threads that run the same compiled program, and they meet in a callback of it. In the
 callback each keeps a thread of those that JAX has for computing.
@@ -41,7 +41,7 @@ class Meetings:
         self._failed = False
 
     def shared(self, place: int, tree: Tree, rank: Array) -> Tree:
-        """Arrays that have the parts of all members, of arrays in which each has its own."""
+        """Arrays with the parts of all members, from arrays in which each has its own parts."""
         shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), tree)
         meet = functools.partial(self._meet, place)
         return buffer_callback(meet, shapes, has_side_effect=True)(tree, rank)

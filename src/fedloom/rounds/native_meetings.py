@@ -37,13 +37,13 @@ _one_at_a_time = threading.Lock()
 
 
 class NativeMeetings:
-    """The meetings of a program that a crew of this size runs; what `Meetings` does, sooner."""
+    """The meetings of a program that a crew of this size runs; as `Meetings`, but faster."""
 
     def __init__(self, library: ctypes.CDLL, size: int) -> None:
         self._library, self._size = library, size
 
     def shared(self, place: int, tree: Tree, rank: Array) -> Tree:
-        """Arrays that have the parts of all members, of arrays in which each has its own."""
+        """Arrays with the parts of all members, from arrays in which each has its own parts."""
         leaves, structure = jax.tree.flatten(tree)
         shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
         call = jax.ffi.ffi_call(_TARGET, shapes, has_side_effect=True)
@@ -60,7 +60,7 @@ class NativeMeetings:
 
 
 def of(size: int) -> NativeMeetings | None:
-    """Those of a crew of this size; None where they have to be in Python."""
+    """The meetings of a crew of this size; None if they have to be in Python."""
     made = library()
     return None if made is None else NativeMeetings(made, size)
 
@@ -80,12 +80,12 @@ def compiler() -> list[str] | None:
 
 
 def library() -> ctypes.CDLL | None:
-    """What the source compiles to, known to JAX; None where it does not, or can not be kept."""
+    """The compiled source, registered with JAX; None if it cannot be compiled or kept."""
     return attempt().library
 
 
 class Attempt(NamedTuple):
-    """The library, or why there is none and what helps."""
+    """The library; or why there is none, and what to do about it."""
 
     library: ctypes.CDLL | None
     hindrance: str = ""

@@ -1,4 +1,4 @@
-"""A single round: what a method makes of clients that it is shown once."""
+"""A single round of a method, as the preparation of tables plays it."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ _PLAN = Plan(None, None)
 
 
 class Played(NamedTuple):
-    """What the round left."""
+    """What a single round leaves."""
 
     hub: Tree
     info: Tree

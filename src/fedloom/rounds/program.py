@@ -73,7 +73,7 @@ def drive(
 
 
 def _go_on(steps: Round, request: Ask, replies: Replies) -> Ask:
-    """Hand replies to a round; an error of the round's own code is told what they were."""
+    """Hand replies to a round; a note on an error of the round's code says what they were."""
     try:
         return steps.send(replies)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Whether all cores of a CPU compute a run: by trying it, where enough is left to be worth it.
+"""Whether all cores of a CPU compute a run, found out by trying it if enough rounds are left.
 
 A run of a small model begins on one core. Once it is known how long rounds take, a crew of threads
 is tried; it is kept where it is faster, which it is where clients have much to compute between two
@@ -55,9 +55,9 @@ class AllCores:
         plan: Plan,
         state_bytes: int,
     ) -> None:
-        """The task's number of threads, or as many as pay where it leaves that open.
+        """Take the task's number of threads, or if it leaves that open as many as pay.
 
-        Each of them has a state of its own, so that there are no more than these leave room for.
+        Each thread has a state of its own, so memory limits their number.
         """
         self.task, self.federation, size = task, task.federation, task.threads(state_bytes)
         self.algorithm, self.plan, self._state_bytes = algorithm, plan, state_bytes
@@ -79,7 +79,7 @@ class AllCores:
             self._take_on(self._as_pay())
 
     def compute(self, *state: Tree) -> Outcome | None:
-        """What rounds make of a state, by all members of the crew; None: one thread has to do it.
+        """The state after some rounds, computed by the whole crew; None: one thread has to do it.
 
         Args:
             state: Hub, clients, the run's key, the round before the first and the last one.
@@ -126,13 +126,13 @@ class AllCores:
         return None
 
     def learn(self, rounds: int, seconds: float, left: int, cost: float) -> bool:
-        """Hear how long some rounds took; returns whether the program to come is another one.
+        """Learn how long some rounds took; returns whether the next block needs another program.
 
         Args:
             rounds: How many.
             seconds: How long they took.
-            left: How many are to come.
-            cost: The seconds that it takes to make a program ready.
+            left: How many rounds are still to come.
+            cost: The seconds that it takes to compile a program.
         """
         self._rounds, self._seconds = self._rounds + rounds, self._seconds + seconds
         if self._seconds < LEAST:

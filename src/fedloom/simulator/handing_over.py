@@ -1,10 +1,10 @@
 """States that are handed from one block of rounds to the next, which writes over them.
 
-Over a million clients their states are hundreds of megabytes, and a copy of them in every block
-took most of a run's time. So a block is given the state itself, and leaves the next one in its
-place. What is lost with it is the way back, from a divergence, from a want of memory or from Ctrl-C
-within a block: for that a copy is kept, some seconds old. Rounds are the same program however they
-are cut, so that from there a run comes to every later state again, to the last bit.
+The states of a million clients are hundreds of megabytes, and copying them in every block took most
+of a run's time. So a block gets the state itself, and writes the next one in its place. To go back
+after a divergence, after memory ran out or after Ctrl-C within a block, a copy is kept that is some
+seconds old. Rounds are the same program however they are cut into blocks, so from there a run
+reaches every later state again, to the last bit.
 """
 
 from typing import Any, NamedTuple
@@ -35,14 +35,14 @@ class WayBack:
         self._kept, self._at = begin, seconds
 
     def keep(self, now: Sent, seconds: float) -> None:
-        """Have a copy that is not too old, after so many seconds of the run."""
+        """Make a new copy if the last one is too old, after this many seconds of the run."""
         if seconds - self._at < _SECONDS:
             return
         del self._kept  # so that there are two copies at the most
         self._kept, self._at = now._replace(state=copied(now.state)), seconds
 
     def take(self) -> Sent:
-        """What was kept, in a copy that may be given away."""
+        """A copy of what was kept, which may be given away."""
         return self._kept._replace(state=copied(self._kept.state))
 
 

@@ -1,12 +1,13 @@
 """Several processes that compute one run together, on one or more machines, by `jax.distributed`.
 
-All of them run the same program over the devices of all of them, and exchange numbers within it. So
-they must do the same things in the same order: whoever waits for one that has gone another way
-waits for ever. What a process would decide by itself (its clock, its free memory, Ctrl-C, an error)
-is therefore told to all. Process 0 leads: files, progress and warnings are its own.
+They all run the same program over the devices of all processes, and exchange numbers within it. So
+they must do the same things in the same order: a process that takes another way leaves the others
+waiting for ever. Whatever a process would decide by itself (from its clock, its free memory,
+Ctrl-C, an error) is therefore told to all. Process 0 leads: only it writes files, shows progress
+and warns.
 
-A process that has joined no others does not come here: whoever calls asks for that first, by
-`jax.distributed.is_initialized()`. In one that has joined as the only one, all is done at once.
+Callers come here only in a process that has joined others (`jax.distributed.is_initialized()`). If
+it is the only one that joined, everything here returns at once.
 """
 
 import contextlib
@@ -67,7 +68,7 @@ def sent(data: bytes | None) -> bytes | None:
 
 @contextlib.contextmanager
 def all_or_none() -> Iterator[None]:
-    """Go on behind the block only where every process has come through it."""
+    """Continue after the block only if every process has come through it without an error."""
     if not several():
         yield
         return
@@ -94,7 +95,7 @@ def all_or_none() -> Iterator[None]:
 
 
 def led(action: Callable[[T], object] | None) -> Callable[[T], None]:
-    """A function that all processes call together, of which the first alone does the action."""
+    """A function that all processes call together, and that acts only in the first one."""
 
     def call(value: T) -> None:
         by_leader(lambda: None if action is None else action(value))
@@ -103,14 +104,14 @@ def led(action: Callable[[T], object] | None) -> Callable[[T], None]:
 
 
 def by_leader(action: Callable[[], object]) -> None:
-    """Let process 0 do something while the others wait; where it fails, all do."""
+    """Let process 0 do something while the others wait; if it fails, all of them do."""
     with all_or_none():
         if leads():
             action()
 
 
 def check_same(facts: Mapping[str, Any]) -> None:
-    """Raise HostsError where processes would begin with different things."""
+    """Raise HostsError if processes are about to begin with different arguments."""
     if not several():
         return
     digests = np.stack([np.frombuffer(_digest(value), np.uint8) for value in facts.values()])

@@ -24,7 +24,7 @@ _SPARE = 0.9  # of the free memory, for what the compiler does not count
 
 
 def fitted(task: "Task", algorithm: Algorithm, root: Array, free: int) -> Plan:
-    """The task's plan with as many lanes as fit into so many free bytes; it says if not all do."""
+    """The task's plan with as many lanes as fit into the free bytes; tells the user if not all."""
     hub, clients, _ = task.opening.eval_shape(algorithm, task.federation, root, plan=task.plan)
     count = jax.ShapeDtypeStruct((), "int32")
     programs: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
@@ -67,9 +67,9 @@ def as_many_as_fit(needed: Callable[[int], int], most: int, free: int) -> int:
 
 
 def even(most: int, lanes: int) -> int:
-    """A number up to `lanes` that divides `most`, where one is not much smaller.
+    """The largest divisor of `most` up to `lanes`; `lanes` itself if the divisor is much smaller.
 
-    What is left over would be compiled once more, as a program of its own.
+    A remainder would need a program of its own.
     """
     divisors = [n for n in range(1, lanes + 1) if most % n == 0]
     return divisors[-1] if 2 * divisors[-1] > lanes else lanes
@@ -100,7 +100,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def tell(lanes: int, most: int) -> None:
-    """Say that not all clients of a cohort are computed side by side."""
+    """Tell the user that not all clients of a cohort are computed side by side."""
     if not hosts.leads():
         return
     print(

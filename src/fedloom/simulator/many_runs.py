@@ -27,7 +27,7 @@ _LOOK = 0.1  # seconds after which the main thread looks whether it was interrup
 
 
 class PlannedRun(NamedTuple):
-    """One run: what, on what, with which seed, and where it goes on from."""
+    """A run to be done: its method, problem and seed, and the result that it continues, if any."""
 
     algorithm: Algorithm
     problem: Problem
@@ -42,14 +42,15 @@ def simulate_many(
     finished: Callable[[int, Result], None] = lambda index, result: None,
     **options: Any,
 ) -> list[Result]:
-    """Run all jobs; `finished` hears of each as it ends, with its place in the list.
+    """Run all jobs; `finished` is called with each one's place in the list as it ends.
 
-    It hears of one at a time, in any thread; `on_evaluation` may be called by several at once.
-    A run that diverges is returned with what it reached. On a CPU several runs have threads of
-    their own, in which contexts such as `jax.debug_nans(True)` are not those of the caller.
+    Calls of `finished` never overlap, but may come from any thread; `on_evaluation` may be called
+    by several threads at once. A run that diverges is returned with what it reached. On a CPU
+    several runs have threads of their own, in which contexts such as `jax.debug_nans(True)` are not
+    those of the caller.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C was pressed; `finished` has heard of the runs that were done.
+        KeyboardInterrupt: Ctrl-C was pressed; `finished` was called for the runs that were done.
     """
     if hosts.several():
         raise HostsError(
@@ -134,7 +135,7 @@ def _side_by_side(
 
 
 def _awaited(future: Future[T]) -> T:
-    """What it comes to. A Ctrl-C that the system gives to another thread would wake nobody here."""
+    """The outcome of a future. Waits in short turns: Ctrl-C in another thread would not wake us."""
     while not future.done():
         wait([future], timeout=_LOOK)
     return future.result()

@@ -1,9 +1,9 @@
-"""Where rows lie while they are trained on.
+"""Where the rows are while a run trains on them.
 
-On every device, where they take no more than a part of its memory. Divided over the devices, where
-their shares do. And else where they came from, in the host's memory or on its disk, from where
-each step is handed its batch. The numbers that come out are the same: to the last bit where rows
-are divided, and to rounding where steps are handed their batches, which is another program.
+On every device, if they take no more than a part of its memory; otherwise divided over the devices,
+if their shares do; otherwise in the host's memory or on its disk, from where each step gets its
+batch. The numbers are the same: to the last bit if rows are divided, and to rounding if steps get
+their batches from the host, which takes a different program.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ _OF_A_MACHINE = 0.25  # of its memory, over all devices that are its CPU
 
 
 def placed(federation: Federation, plan: Plan) -> Federation:
-    """The federation with its rows where there is room for them; it says if not on every device."""
+    """The federation with its rows where there is room; tells the user if not on each device."""
     if isinstance(federation.fed, LabelParty):
         return federation  # columns of all people, which every product needs
     held = [store for group in federation.groups for store in (group.train, group.test) if store]
@@ -84,7 +84,7 @@ def put(tree: Tree, plan: Plan) -> Tree:
 
 
 def room(on_disk: bool) -> int | None:
-    """The bytes that rows may take on one device; None: rows are in the CPU's memory anyhow."""
+    """The bytes that rows may take on one device; None on a CPU, which has them in memory."""
     free = free_memory()
     if free is not None:
         return int(_OF_A_DEVICE * free)
@@ -114,7 +114,7 @@ def memory() -> float:
 
 
 def alike(federation: Federation) -> dict[str, Any]:
-    """What processes compare of rows on the disk, of which none reads all: sizes and some rows."""
+    """What processes compare of rows on the disk, since none reads all: sizes and some rows."""
     told: dict[str, Any] = {}
     for i, group in enumerate(federation.groups):
         for kind in ("train", "test"):
@@ -128,7 +128,7 @@ def alike(federation: Federation) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def faults_told() -> Iterator[None]:
-    """Raise what is wrong with rows on the disk as it is, without what JAX says around it."""
+    """Raise errors about rows on the disk as they are, without the text of JAX around them."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -139,7 +139,7 @@ def faults_told() -> Iterator[None]:
 
 
 def tell(words: str) -> None:
-    """Say in a line why a run is not what one would expect; of several processes the first does."""
+    """Print a line on how this run differs from the usual; of several processes only the first."""
     if hosts.leads():
         print(words, file=sys.stderr)
 

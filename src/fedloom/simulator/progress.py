@@ -8,7 +8,7 @@ LINES_SECONDS = 5.0  # between two lines in a file
 
 
 class Progress(Protocol):
-    """Whoever wants to know how a run goes on."""
+    """Follows a run, such as a progress bar."""
 
     def advance(self, round: int, rate: float) -> None:
         """Called after each block of rounds."""
@@ -70,7 +70,7 @@ class Bar:
 
 
 class Lines:
-    """A line now and then, for where nobody looks at a terminal."""
+    """A line every few seconds, for output that is not a terminal."""
 
     def __init__(self, title: str, done: int, total: int, metric: str):
         self._title, self._total, self._metric = title, total, metric

@@ -1,4 +1,4 @@
-"""What a run that goes on from a result may change, and what it records of the rounds before."""
+"""What may change when a run is resumed, and what it records about the earlier rounds."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _SAID = ("algorithm", "seed")  # what the record names for the earlier rounds to
 
 
 def check(earlier: Result, algorithm: Algorithm, rounds: int) -> None:
-    """Refuse fewer rounds than were done, and another method where privacy is counted."""
+    """Refuse fewer rounds than were done, and another method if one of the two is private."""
     done = int(earlier.state.round)
     if rounds < done:
         raise ParameterError(

@@ -46,49 +46,50 @@ def simulate(
     progress: bool | Progress | None = None,
     on_evaluation: Callable[[dict[str, float]], None] | None = None,
 ) -> Result:
-    """Run an algorithm on a problem over clients, and return what came of it.
+    """Train with a method, in the simulator, and return the result.
 
     Args:
         algorithm: The method, such as `fl.algorithms.FedAvg(lr=0.1)`.
         problem: What is optimised, such as `fl.problems.Logistic(l2=1e-3)`.
-        clients: Who holds what, from `fl.data.partition`, `fl.data.from_arrays`, or for a vertical
-            problem `fl.data.from_parties`.
-        rounds: How many rounds.
+        clients: The clients and their data, from `fl.data.partition` or `fl.data.from_arrays`; for
+            a vertical problem from `fl.data.from_parties`.
+        rounds: The number of rounds.
         batch_size: Rows in a stochastic gradient, drawn without replacement; None: full gradients.
-            Vertical methods use all rows, but for split training, C-VFL and EF-VFL.
-        seed: The same seed gives the same bits.
-        eval_every: Rounds between two evaluations.
-        metrics: Names (`fedloom list metrics`), or a mapping from a name to
-            `fl.Metric(function, larger_is_better=...)`, where `function(model, rows)` returns a
-            number for each row, or with `of="scores"` `function(scores, labels)` one number for all
-            rows; None: the problem's own, also as the value of a name.
+            Vertical methods use all rows, except split training, C-VFL and EF-VFL.
+        seed: The random seed. The same seed gives the same bits.
+        eval_every: The number of rounds from one evaluation to the next.
+        metrics: What is measured: a list of names (`fedloom list metrics`), or a mapping from each
+            name to None (that metric) or to `fl.Metric(function, larger_is_better=...)` (one of
+            your own); None: the metrics of the problem.
         precision: "float32" or "float64".
         optimum: A known solution (from `fl.reference`, a model, or its vector), for the metrics
             "gap", "distance" and "optimality".
-        resume: A result to go on from, up to `rounds` rounds in all. With the same arguments the
-            run ends with the same bits as one that was never interrupted; with another method or
-            seed, which a private method may not have, `about["before"]` of the result names those
-            of the earlier rounds.
-        checkpoint: Called now and then with the result so far, from which a run can resume. Of
-            several processes only the first calls it, shows progress and calls `on_evaluation`.
-        checkpoint_seconds: The time between two such calls, if rounds are not longer.
-        devices: Over how many local devices the cohort is divided, or of a CPU over how many cores;
-            None: all devices there are, in a job of `jax.distributed` those of all its processes,
-            and all cores where this is faster: for four clients of a large model or more, and for
-            others where a trial shows it.
-        lanes: How many clients of a cohort are computed side by side; None: on a CPU as many as
-            are worth a kernel, of a large model one, and on an accelerator as many as fit into its
-            memory. Other lanes may round differently; other cores do not.
-        deterministic: Whether a GPU may use only programs that give the same bits whenever they are
-            compiled. False is quicker there (by 1.2 to 1.6 times on an H200) but the same seed then
-            gives the same bits only while the compiled program is in the cache. A CPU always gives
-            the same bits.
-        progress: Whether to show a bar; None: where standard error is a terminal.
-        on_evaluation: Called with the new row of the history after each evaluation.
+        resume: A result to continue from; `rounds` then counts its rounds too. With the same
+            arguments the run ends with the same bits as one that was never interrupted. With
+            another method or seed, which is refused if one of the methods is private,
+            `about["before"]` of the new result names those of the earlier rounds.
+        checkpoint: Called from time to time with the result so far, which `resume` takes. If
+            several processes compute the run, only the first one calls this and `on_evaluation`,
+            and shows progress.
+        checkpoint_seconds: The least time between two calls of `checkpoint`.
+        devices: The number of local devices, or on a CPU of cores, that share a cohort; None: all
+            devices (with `jax.distributed`, those of all processes). On a CPU None takes all cores
+            for cohorts of four or more clients of a large model, and otherwise tries whether they
+            make the run faster.
+        lanes: How many clients of a cohort are computed side by side. None: on an accelerator, as
+            many as fit into its memory; on a CPU, as many as use a core well, which is one for a
+            large model. Another number may change the last digits of results; the number of cores
+            does not.
+        deterministic: On a GPU, whether only programs are used that give the same bits each time
+            they are compiled. False is faster (1.2 to 1.6 times on an H200), but then the same seed
+            gives the same bits only as long as the compiled program is in the cache. A CPU always
+            gives the same bits.
+        progress: Whether to show a progress bar; None: only if standard error is a terminal.
+        on_evaluation: Called after each evaluation with the new row of the history.
 
     Returns:
         The model, the history, each client's metrics and the state. Ctrl-C ends the run early and
-        returns what was done, with status "interrupted".
+        returns the result so far, with status "interrupted".
 
     Raises:
         DivergedError: The iterates are no longer finite. `error.result` holds the last good state.

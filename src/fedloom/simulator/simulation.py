@@ -85,7 +85,7 @@ class Simulation:
         self._threads = task.threads(self._state_bytes)  # None: as many as pay
 
     def _plan(self, earlier: Result | None) -> Plan:
-        """How clients are mapped: as in the run that goes on, or as many at once as fit."""
+        """How clients are mapped: as in the resumed run, or as many at once as fit into memory."""
         plan = self.task.plan
         if plan.lanes is not None or self.task.small:
             return plan
@@ -117,7 +117,7 @@ class Simulation:
         self.client_metrics = earlier.client_metrics
 
     def take(self, outcome: program.Outcome, stop: int) -> None:
-        """The state after a block computed elsewhere; a diverged run stays where it was."""
+        """Take over the state after a block computed elsewhere; a diverged run stays as it was."""
         if self.status == "diverged" or int(outcome.diverged):
             self.status = "diverged"
             return
@@ -173,7 +173,7 @@ class Simulation:
                 self._cores.end()
 
     def _changes_cores(self, done: int, elapsed: float, compiling: float) -> bool:
-        """Whether other cores compute from here on, after a block from round `done` to this one."""
+        """Whether the number of cores changes, given the time of the block since round `done`."""
         if self._cores is None:
             done, earlier = self._began_at
             elapsed = self.seconds - earlier
@@ -189,7 +189,7 @@ class Simulation:
         return self._checkpoint is not None and since >= self._checkpoint_seconds
 
     def result(self) -> Result:
-        """What the run leaves, or what there is of it so far."""
+        """The result of the run, or of its rounds so far."""
         fed = self.federation.fed
         vector = self.task.measures.whole_model(
             self.algorithm, self.federation, self.state.hub, self.state.clients
@@ -234,7 +234,7 @@ class Simulation:
                     self._cores.plan = self.plan
 
     def _compile(self) -> float:
-        """Make the program ready, by rounds of which there is none; the seconds that it took."""
+        """Compile the program by running no round; returns the seconds that it took."""
         began = time.perf_counter()
         self._advance(self.state.round)
         return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""What runs on one problem over the same clients share: rows on devices, programs, metrics."""
+"""What all runs of a problem over the same clients share: rows on devices, programs, metrics."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -37,19 +37,19 @@ _NUMBERS = 90_000  # of a step's rows times a model's size: how much clients sid
 
 
 class _Hub(NamedTuple):
-    """A hub of which the model is all that matters."""
+    """A hub that is nothing but its model."""
 
     model: Array
 
 
 @pytree
 class _HandsOut(Algorithm):
-    """Any method that leaves its clients with the hub's model, in the place of which it stands."""
+    """Stands for any method whose clients use the hub's model, so that all share its program."""
 
 
 @pytree
 class _HandsOutSeparate(Algorithm):
-    """The same in a saddle problem in which every client has a dual of its own."""
+    """The same, for a saddle problem in which every client has a dual of its own."""
 
     dual = "separate"
 
@@ -58,7 +58,7 @@ _ANY = {"shared": _HandsOut(), "separate": _HandsOutSeparate()}
 
 
 class Task:
-    """What is simulated, ready to run; methods that differ in numbers only share one."""
+    """A problem over clients, ready to run. Methods that differ only in numbers can share one."""
 
     def __init__(
         self,
@@ -114,7 +114,8 @@ class Task:
     def _falls_into_parts(self, algorithm: Algorithm) -> bool:
         """Whether threads can compute parts of a cohort, each with kernels of its own.
 
-        XLA divides kernels of large models over all cores, so that it takes enough clients.
+        With a large model this pays only for enough clients, because XLA itself divides the kernels
+        over all cores.
         """
         if self.small:
             return number_of_parts(len(self.clients), self.plan.lanes) > 1
@@ -125,19 +126,23 @@ class Task:
     def threads(self, state_bytes: int) -> int | None:
         """How many threads divide the cohorts of a run with such states; None: as many as pay.
 
-        One, which XLA's own may help in its kernels, where cohorts are not divided.
+        If cohorts are not divided, one; XLA may still use threads of its own within kernels.
         """
         return self._devices if self._by_threads(state_bytes) and on_one_cpu() else 1
 
     def rounds_for(self, state_bytes: int, *, by_crew: bool = False) -> Any:
-        """The program of rounds; one thread writes over states that are large, a crew does not."""
+        """The program of rounds; with one thread it writes over large states, with a crew never."""
         large = state_bytes >= handing_over.LARGE and not by_crew
         given_away = ("hub", "clients") if large else ()
         in_parts = self._by_threads(state_bytes)
         return self._compiled(program.rounds, given_away=given_away, in_parts=in_parts)
 
     def _by_threads(self, state_bytes: int) -> bool:
-        """Not by the number of cores: with the kernels, the last digits of a run may change."""
+        """Whether threads may divide cohorts.
+
+        This does not depend on the number of cores, because it decides which kernels are used, and
+        other kernels may change the last digits of a run.
+        """
         return self._in_parts and (self.small or _ENOUGH * state_bytes <= all_cores.MOST_BYTES)
 
     def _compiled(self, function: Any, *, in_parts: bool, given_away: tuple[str, ...] = ()) -> Any:
@@ -155,8 +160,8 @@ class Task:
     ) -> dict[str, Any]:
         """The raw numbers of an evaluation.
 
-        Most methods leave their clients with the hub's model. What is measured then depends on that
-        model alone, so that one program measures them all, and a comparison compiles it once.
+        The clients of most methods use the hub's model. What is measured then depends only on that
+        model, so one program measures all such methods, and a comparison compiles it once.
         """
         own = type(method)
         plain = own.deployed is Algorithm.deployed and own.other_models is Algorithm.other_models
@@ -168,7 +173,7 @@ class Task:
         )
 
     def _known(self, optimum: Reference | Tree, dual: str) -> Optimum:
-        """A solution, from `fl.reference`, a model, or its vector."""
+        """The optimum as a vector, from a `Reference`, a model, or a vector."""
         layout = self.federation.fed.layout
         if isinstance(optimum, Reference):
             self._warn_if_not_unique(optimum)
@@ -197,7 +202,7 @@ class Task:
 
 
 def is_small(federation: Federation) -> bool:
-    """Whether models are so small that clients are best computed side by side everywhere."""
+    """Whether models are so small that even a CPU best computes clients side by side."""
     return federation.fed.layout.size < _SMALL_MODEL
 
 
@@ -216,7 +221,7 @@ def plan_for(federation: Federation, devices: int | None, lanes: int | None) -> 
 
 
 def _check_devices(devices: int, there: int) -> None:
-    """Raise ParameterError where a run cannot have so many devices, or cores of a CPU."""
+    """Raise ParameterError if there are not that many devices, or cores of a CPU."""
     if hosts.several():
         raise ParameterError(
             f"devices must be left out in a run of several processes, which takes the {there} "
@@ -231,15 +236,15 @@ def _check_devices(devices: int, there: int) -> None:
 
 
 def on_one_cpu() -> bool:
-    """Whether threads divide a cohort, and not devices, of which a user may have made several."""
+    """Whether threads divide a cohort: on a CPU, unless the user has made several devices of it."""
     return jax.default_backend() == "cpu" and jax.device_count() == 1
 
 
 def lanes_on_cpu(federation: Federation) -> int:
-    """How many clients a core computes side by side: so many that a step is worth its kernels.
+    """How many clients a core computes side by side: as many as make a step worth its kernels.
 
-    Not by the number of cores: by this number cohorts fall into parts, and with it the bits of a
-    run would change.
+    This does not depend on the number of cores, because it decides how cohorts fall into parts, and
+    so the last bits of a run.
     """
     if not is_small(federation):
         return 1

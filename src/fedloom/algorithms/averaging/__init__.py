@@ -1,4 +1,4 @@
-"""Averaging: the yardstick that every paper compares with."""
+"""Averaging: FedAvg and its relatives, the baselines that every paper compares with."""
 
 from fedloom.algorithms.averaging.fedavg import FedAvg
 from fedloom.algorithms.averaging.feddyn import FedDyn

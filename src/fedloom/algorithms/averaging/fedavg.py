@@ -6,19 +6,19 @@ McMahan, Moore, Ramage, Hampson, Agüera y Arcas. AISTATS 2017, Algorithm 1.
     client i    w_i = w;  K times:  w_i <- w_i - lr g_i(w_i)
     hub         w <- w + server_lr (n/m) sum_S a_i (w_i - w)
 
-The weights a_i are those of the problem: all alike, or by the number of rows.
+The weights a_i are those of the problem: all equal, or by the number of rows.
 
-With a cohort: the mean over all draws of S is the step of full participation, so that with short
-steps the limit is the stated problem's. Very unequal weights make the steps of a small cohort very
-unequal too, up to (n/m) max_i a_i of a full one, which wants a smaller server_lr; FedProx with mu =
-0 and sampling = "by_weight" draws large clients more often instead. Where replies are lost, m is
-the number that arrived. With local_steps in epochs, clients of unequal sizes take unequal numbers
-of steps, and the limit is that of weights a_i tau_i, whoever takes part.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps the limit is the solution of the stated problem. If weights are very unequal, so are the steps
+of a small cohort, up to (n/m) max_i a_i times a full one, which calls for a smaller server_lr;
+FedProx with mu = 0 and sampling = "by_weight" draws large clients more often instead. If replies
+are lost, m is the number that arrived. With local_steps in epochs, clients of unequal sizes take
+unequal numbers of steps, and the limit is that of weights a_i tau_i, whoever takes part.
 
-Differs from the paper: changes of the model are averaged rather than models, which lets an empty
-cohort leave the model as it is. The print divides by sum_S a_i in the place of m/n. Where weights
-are alike that is the same; where they are not, the quotient is biased, and of a cohort of one the
-weight cancels altogether: the limit would be that of clients that count alike.
+Differs from the paper: changes of the model are averaged rather than models, so that a round
+without replies leaves the model as it is. The paper divides by sum_S a_i instead of m/n. With equal
+weights that is the same. Otherwise the quotient is biased; with a cohort of one the weight cancels
+altogether, and the limit would be that of clients that count equally.
 """
 
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class FedAvgHub(NamedTuple):
 
 @algorithm
 class FedAvg(Algorithm):
-    """Federated averaging."""
+    """Federated averaging: local gradient steps, then the mean of the models."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)

@@ -16,13 +16,14 @@ Paper            here                     Paper           here
 theta            model                    theta_k         w_i
 grad L_k(..)     FedDynClient.gradient    h               FedDynHub.gradient
 
-With a cohort: where nothing moves any more, every w_i is w, every g_i is f_i's gradient at w, and h
-is zero: with full gradients the limit is exact, whoever takes part, however few steps the local
-problem is given. A small alpha makes the first models of the hub wild, because h is over alpha.
+With a cohort: at a point where nothing moves, every w_i is w, every g_i is the gradient of f_i at
+w, and h is zero. So with full gradients the limit is exact, whoever takes part, and however few
+steps the local problem gets. With a small alpha the first models of the hub jump, because h is
+divided by alpha.
 
 Differs from the paper: the local problem is solved by a number of steps. Where the problem weighs
-clients, h and the mean carry its weights; with equal ones, a_i = 1/n, this is the print. The
-authors' program divides a client's alpha by its weight instead.
+clients, h and the mean carry its weights; with equal ones, a_i = 1/n, this is the paper's listing.
+The authors' program divides a client's alpha by its weight instead.
 """
 
 from typing import NamedTuple
@@ -57,7 +58,9 @@ class FedDyn(Algorithm):
     """Averaging with a regulariser at each client that moves with the rounds."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
-    alpha: float = param(positive, "weight of the term that holds clients back", default=0.1)
+    alpha: float = param(
+        positive, "weight of the proximal term that keeps clients near the hub's model", default=0.1
+    )
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     optimiser: Optimiser = optimiser_param()

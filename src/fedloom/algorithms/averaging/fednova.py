@@ -16,11 +16,11 @@ Paper            here                     Paper           here
 tau_i, eta       local_steps, lr          rho             momentum
 p_i              the problem's weights    tau_eff         te, FedNovaHub.steps
 
-With a cohort: te is over all n clients, whoever takes part, so that the mean over the draws of S is
-the step of full participation, and with short steps the limit is the stated problem's. The print
-takes te over the cohort. That is large in the rounds of those who take many steps, and where the
-cohort is small brings back the weights p_i |a_i|. Where the tau_i differ, the hub asks for |a_i|
-once, in the opening: a number from each client, of which it needs the sum only.
+With a cohort: te is over all n clients, whoever takes part, so averaged over the draws of S a step
+is that of full participation, and with short steps the limit is the solution of the stated problem.
+The paper takes te over the cohort. That is large in rounds with clients that take many steps, and
+with a small cohort it brings the weights p_i |a_i| back. If the tau_i differ, the hub asks once, in
+the opening, for |a_i|: one number from each client, of which it needs only the sum.
 
 Differs from the paper: te as said, and the sum over a cohort is unbiased where weights differ, as
 in FedAvg. tau_i = "5 epochs" is five passes over the client's own rows. With equal tau_i and
@@ -43,7 +43,7 @@ from fedloom.types import Array, Nothing, Scalar
 
 
 class FedNovaHub(NamedTuple):
-    """The global model, and te: the mean over all clients of what their gradients add up to."""
+    """The global model, and te: the mean of |a_i| over all clients."""
 
     model: Array
     steps: Array
@@ -63,13 +63,15 @@ def _added_up(steps: Array | int, momentum: Scalar) -> Array:
 
 @algorithm
 class FedNova(Algorithm):
-    """Normalised averaging: unlike local work, the right problem."""
+    """Normalised averaging: clients may do unequal work, and the problem stays the same."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default="1 epoch")
     cohort: int | None = cohort_param()
-    server_lr: StepSize = param(step_size, "factor of the hub's step", default=1.0)
-    momentum: float = param(below_one, "memory of the local steps; anew each round", default=0.0)
+    server_lr: StepSize = param(step_size, "factor of the hub's step size", default=1.0)
+    momentum: float = param(
+        below_one, "momentum of the local steps, which starts afresh in each round", default=0.0
+    )
 
     def init_hub(self, fed: FedView, key: Array, /) -> FedNovaHub:
         """A fresh model; steps that are the same for all need not be asked for."""

@@ -20,17 +20,17 @@ Paper            here                     Paper           here
 eta_l, eta       lr, server_lr            beta_1, beta_2  b1, b2
 x, m, v          model, mean, square      Delta           d
 
-With a cohort: the mean of d over the draws of S is that of full participation. FedAvgM's step is
-linear in d, so that with short steps the limit is the stated problem's. The others divide by a root
-that follows the draws too: in the limit of a long memory, b2 near 1, and for FedAdagrad, whose v
-only grows, it is as good as constant, and the limit is the stated problem's. A round without
-replies leaves the hub as it is, momentum included.
+With a cohort: averaged over the draws of S, d is that of full participation. FedAvgM's step is
+linear in d, so with short steps its limit is the solution of the stated problem. The others divide
+by a root that depends on the draws too. With a long memory (b2 near 1, and FedAdagrad, whose v only
+grows) this root is nearly constant, and the limit is again the solution of the stated problem. A
+round without replies leaves the hub as it is, momentum included.
 
 FedAvgM's rule is `optax.trace`. The others are not Optax's: its Adam and Yogi divide m and v by
 1 - b^t, and begin elsewhere; its Adagrad has no m, and adds a constant under the root.
 
 Differs from the paper: d carries the problem's weights and is unbiased where they differ, as in
-FedAvg; for equal weights it is the mean of the print.
+FedAvg; with equal weights it is the paper's mean.
 """
 
 from typing import NamedTuple
@@ -98,7 +98,9 @@ class FedAvgM(Algorithm):
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
-    momentum: float = param(below_one, "how much of the last step is taken again", default=0.9)
+    momentum: float = param(
+        below_one, "momentum: the part of the last step that is added to the next", default=0.9
+    )
     optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> FedAvgMHub:
@@ -132,8 +134,8 @@ class FedAdagrad(Algorithm):
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     server_lr: StepSize = param(step_size, "step size of the hub", default=0.1)
-    b1: float = param(below_one, "memory of the changes", default=0.0)
-    tau: float = param(positive, "added to the root", default=1e-3)
+    b1: float = param(below_one, "decay rate of the mean of changes", default=0.0)
+    tau: float = param(positive, "added to the square root in the denominator", default=1e-3)
     optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> AdaptiveHub:
@@ -162,9 +164,9 @@ class FedAdam(Algorithm):
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     server_lr: StepSize = param(step_size, "step size of the hub", default=0.1)
-    b1: float = param(below_one, "memory of the changes", default=0.9)
-    b2: float = param(below_one, "memory of their squares", default=0.99)
-    tau: float = param(positive, "added to the root", default=1e-3)
+    b1: float = param(below_one, "decay rate of the mean of changes", default=0.9)
+    b2: float = param(below_one, "decay rate of the mean of squares", default=0.99)
+    tau: float = param(positive, "added to the square root in the denominator", default=1e-3)
     optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> AdaptiveHub:
@@ -193,9 +195,9 @@ class FedYogi(Algorithm):
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     server_lr: StepSize = param(step_size, "step size of the hub", default=0.1)
-    b1: float = param(below_one, "memory of the changes", default=0.9)
-    b2: float = param(below_one, "memory of their squares", default=0.99)
-    tau: float = param(positive, "added to the root", default=1e-3)
+    b1: float = param(below_one, "decay rate of the mean of changes", default=0.9)
+    b2: float = param(below_one, "decay rate of the mean of squares", default=0.99)
+    tau: float = param(positive, "added to the square root in the denominator", default=1e-3)
     optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> AdaptiveHub:

@@ -10,9 +10,10 @@ Sampling, as the paper prints it ("by_weight"): clients are drawn with the probl
 probabilities, with replacement, and averaged alike. As the released code does it ("uniform", the
 default): uniformly without replacement, and weighed by the problem's weights.
 
-With a cohort: both have the step of full participation as their mean, and with short steps the
-limit is the stated problem's. For that, a change counts n a_i / m times under "uniform", as in
-FedAvg; the released code divides by the weights drawn, which is biased where they differ.
+With a cohort: under both, averaged over the draws, a step is that of full participation, so with
+short steps the limit is the solution of the stated problem. For that, a change counts n a_i / m
+times under "uniform", as in FedAvg; the released code divides by the weights drawn, which is biased
+if weights differ.
 
 Some of the clients asked may be stragglers: they do a random part of the work, 1 to K - 1 steps,
 and are averaged like the others, where FedAvg would drop them.
@@ -51,7 +52,7 @@ class FedProx(Algorithm):
     cohort: int | None = cohort_param()
     sampling: str = param(
         one_of("uniform", "by_weight"),
-        "draw clients alike and average by weight, or draw by weight and average alike",
+        "draw clients uniformly and average by weight, or draw by weight and average equally",
         default="uniform",
     )
     stragglers: int = param(

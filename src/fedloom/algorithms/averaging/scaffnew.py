@@ -16,7 +16,7 @@ sends it with the model:
     hub         c <- c + (p / lr) sum_S a_i (w - v_i)
                 w <- w + (n/|S|) sum_S a_i (v_i - w)
 
-with c_i = h_i + c. These are the steps of the print: c is the mean of the c_i, and h_i changes by
+with c_i = h_i + c. These are the paper's steps: c is the mean of the c_i, and h_i changes by
 (p / lr) (mean v_j - v_i). No client needs to be told the mean of the round in which it took part.
 
 Paper            here                     Paper           here
@@ -24,12 +24,11 @@ gamma, p         lr, p                    h_i             c_i - c
 theta_t          the number of steps      x_i, xh_i       w, v_i
 
 With a cohort: the paper asks everyone. Here c stays the weighted mean of all c_i, whoever takes
-part, and at the optimum every client's change is zero: with full gradients the limit is exact, as
-SCAFFOLD's is. The accelerated rate is proven for full participation alone.
+part, and at the optimum every client's change is zero. So with full gradients the limit is exact,
+as for SCAFFOLD. The accelerated rate is proven only for full participation.
 
-Differs from the paper: c goes down beside the model, which the print saves, and which lets clients
-be away; a reply that comes late moves the limit, as SCAFFOLD's. Clients may carry the problem's
-weights.
+Differs from the paper: c is sent beside the model, which the paper avoids, and which lets clients
+be absent; a late reply moves the limit, as with SCAFFOLD. Clients may carry the problem's weights.
 """
 
 from typing import NamedTuple
@@ -68,7 +67,7 @@ class ScaffnewClient(NamedTuple):
 
 
 def geometric(key: Array, p: Scalar) -> Array:
-    """How many coins are tossed until one with chance p falls right, that one included."""
+    """The number of coin tosses up to and including the first success, which has chance p."""
     p = jnp.asarray(p)
     # 1 - u is never 0, whose logarithm would be an endless round.
     u = jax.random.uniform(key, (), p.dtype)
@@ -84,11 +83,13 @@ def _rate(p: Scalar, lr: Scalar) -> Array:
 
 @algorithm
 class Scaffnew(Algorithm):
-    """Local steps until a coin says to communicate, corrected as in SCAFFOLD."""
+    """A random number of local steps in each round, corrected as in SCAFFOLD."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     p: float = param(
-        positive_fraction, "chance that a step is a round's last; 1 / p are the mean", default=0.1
+        positive_fraction,
+        "probability that a step is the last of its round; the mean number of steps is 1 / p",
+        default=0.1,
     )
     cohort: int | None = cohort_param()
 

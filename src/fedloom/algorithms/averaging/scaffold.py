@@ -12,13 +12,14 @@ Paper            here                     Paper           here
 x, c             ScaffoldHub              c_i             ScaffoldClient.control
 K, eta_l         local_steps, lr          S, N            cohort, fed.n
 
-With a cohort: c stays the weighted mean of all c_i, and the mean over the draws of S is the step of
-full participation. At the optimum every client's change is zero, so that with full gradients the
+With a cohort: c stays the weighted mean of all c_i, and averaged over the draws of S, a step is
+that of full participation. At the optimum every client's change is zero, so with full gradients the
 limit is exact, whoever takes part.
 
 Differs from the paper: where the problem weighs clients by size, both sums carry those weights;
-with equal weights, a_i = 1/N, this is the print. With another optimiser than plain steps, option II
-takes the mean of the gradients on the way, which for plain steps is the quotient above.
+with equal weights, a_i = 1/N, this is the paper's listing. With an optimiser other than plain
+steps, option II takes the mean of the gradients on the way, which for plain steps is the quotient
+above.
 """
 
 from typing import NamedTuple
@@ -57,13 +58,13 @@ class ScaffoldReply(NamedTuple):
 
 @algorithm
 class Scaffold(Algorithm):
-    """Stochastic controlled averaging."""
+    """Averaging with control variates that cancel client drift."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
-    option: str = param(one_of("I", "II"), "how a control variate is renewed", default="II")
+    option: str = param(one_of("I", "II"), "how control variates are updated", default="II")
     optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> ScaffoldHub:

@@ -18,13 +18,13 @@ Paper            here                     Paper           here
 x_bar            DecoupledProxHub.point   c_i             DecoupledProxClient.correction
 tau, eta         local_steps, lr          eta_g           server_lr
 
-With a cohort of two or more: it is averaged alone, by weights that sum to one, absent clients keep
-their c_i, and the hub sends x+ once more to those who answered so that they renew their own c_i (d
-numbers more). This leaves the sum of the cohort's a_i c_i as it was, so that all of them still
-cancel, while the g_i + c_i of a cohort become one; with full gradients the optimum is still an
-exact fixed point, and who is absent or late costs time only. A cohort of one has nobody to agree
-with: its c_i stay zero, it counts n a_i times, and the limit is off by the noise of the draws and
-by the drift of local steps, both of which fall with lr.
+With a cohort of two or more: the mean is over the cohort alone, with weights that sum to one;
+absent clients keep their c_i, and the hub sends x+ once more to those who answered, so that they
+renew their c_i (d numbers more). This leaves the sum of a_i c_i over the cohort as it was, so that
+all of them still cancel, and makes g_i + c_i the same for the whole cohort. With full gradients the
+optimum is still an exact fixed point, and absent or late clients cost only time. A cohort of one
+has nobody to agree with: its c_i stay zero, it counts n a_i times, and the limit is off by the
+noise of the draws and by the drift of local steps, both of which fall with lr.
 
 With everyone, as printed, nobody may be away: a client that misses the broadcast would renew its
 c_i by a later point, they would no longer cancel, and the method may diverge. Where clients come
@@ -80,7 +80,7 @@ class DecoupledProx(Algorithm):
     local_steps: int = param(at_least(1), "local steps a round", default=5)
     server_lr: float = param(positive, "step size of the hub", default=1.0)
     cohort: int | None = param(
-        at_least(1).or_none("everyone, as the paper has it"),
+        at_least(1).or_none("everyone, as in the paper"),
         "clients asked in a round",
         default=None,
     )

@@ -14,9 +14,9 @@ ICML 2022, Algorithm 2.
 
 G is the sum of all gradients and X that of all models, c terms, since the start.
 
-With a cohort: G is unbiased for the sum of the gradients of the stated problem, which is the limit.
-X is a mean of points: they come together as steps fall, and then any weights that sum to one do. A
-round in which nobody answers does not count.
+With a cohort: G is unbiased for the sum of the gradients of the stated problem, whose solution is
+the limit. X is a mean of points, which come together as steps fall; then any weights that sum to
+one will do. A round without replies does not count.
 
 Differs from the paper: the count. The released program divides X by e, and once it has w from X it
 adds w to X, K + 1 terms in a round for a divisor that grows by K; its limit minimises
@@ -26,7 +26,7 @@ and X as the hub does, and in the released count they add it to X. The starting 
 once, in the opening.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 
@@ -39,7 +39,7 @@ from fedloom.types import Array, Nothing
 
 
 class RunningSums(NamedTuple):
-    """All gradients and all models so far, and the number of steps: what hub and clients share."""
+    """The sums of all gradients and of all models so far, and the number of steps."""
 
     gradients: Array  # G
     models: Array  # X
@@ -71,12 +71,12 @@ class FastFedDA(Algorithm):
     cohort: int | None = cohort_param()
     count: str = param(
         one_of("consistent", "released"),
-        "divide the sum of models by its number of terms, or as the released program does",
+        "divide the sum of models by its number of terms, or as in the released program",
         default="consistent",
     )
 
     def init_hub(self, fed: FedView, key: Array, /) -> FastFedDAHub:
-        """RunningSums that hold the starting point."""
+        """Sums of no gradients and, as the only model, the starting point."""
         start = fed.init_model(key)
         zero = jnp.zeros((), start.dtype)
         return FastFedDAHub(RunningSums(jnp.zeros_like(start), start, zero), start)
@@ -129,16 +129,18 @@ class FastFedDA(Algorithm):
         """The model of the sums."""
         return self._hub_model(hub.sums, hub.start, fed)
 
-    def _hub_model(self, sums: RunningSums, start: Array, known: Any) -> Array:
+    def _hub_model(self, sums: RunningSums, start: Array, view: FedView | SmoothOracle) -> Array:
         """The model between two rounds; X then has one term more than there were steps."""
         terms = sums.steps if self.count == "released" else sums.steps + 1
         steps = jnp.maximum(sums.steps, 1)
-        model = self._primal(sums._replace(steps=steps), jnp.maximum(terms, 1), start, known)
+        model = self._primal(sums._replace(steps=steps), jnp.maximum(terms, 1), start, view)
         return jnp.where(sums.steps > 0, model, start)
 
-    def _primal(self, sums: RunningSums, terms: Array, start: Array, known: Any) -> Array:
-        """`known` is the hub's or the client's door to the proximal map of g."""
+    def _primal(
+        self, sums: RunningSums, terms: Array, start: Array, view: FedView | SmoothOracle
+    ) -> Array:
+        """The primal map above; hub and clients have the proximal map of g in their view."""
         linear = sums.gradients / sums.steps - self.mu / 2 * sums.models / terms
         linear = linear - self.gamma * start / sums.steps
         curvature = self.mu / 2 + self.gamma / sums.steps
-        return known.prox(-linear / curvature, 1 / curvature)
+        return view.prox(-linear / curvature, 1 / curvature)

@@ -10,12 +10,12 @@ CDC 2022, Algorithm 1.
 
 It is FedDR with relaxation 1 and step 1/rho, whoever takes part.
 
-With a cohort: the mean is over all clients, of what each said last, so that the fixed points are
-those of full participation, whoever takes part; with exact proximal points the limit is exact.
+With a cohort: the hub's mean is over all clients, with the last reply of each, so the fixed points
+are those of full participation, whoever takes part. With exact proximal points the limit is exact.
 
 Differs from the paper: where the problem weighs clients, means carry those weights. The opening
 asks everyone for one step from the common start (z_i = 0), so that absent clients have an xh_i; the
-print lets the mean begin at the start. The linear term moves into the centre of the proximal point:
+paper lets the mean begin at the start. The linear term moves into the centre of the proximal point:
 <z, x> + (rho/2) |x - xb|^2 has its minimum where (rho/2) |x - (xb - z/rho)|^2 has.
 """
 
@@ -46,7 +46,7 @@ class FedADMMClient(NamedTuple):
 
 @algorithm
 class FedADMM(Algorithm):
-    """The alternating direction method of multipliers."""
+    """Consensus ADMM with partial participation."""
 
     takes_regulariser: ClassVar[bool] = True
 
@@ -70,7 +70,7 @@ class FedADMM(Algorithm):
         return FedADMMHub(sent.sum(fed.weights)), ()
 
     def round(self, hub: FedADMMHub, fed: FedView, key: Array, /) -> Round:
-        """A cohort moves; the others' last words stay in the mean."""
+        """A cohort moves; of the others, the last xh_i stay in the mean."""
         changes = yield ask(self.move, self.model(hub, fed), to=uniform(key, fed.n, self.cohort))
         return FedADMMHub(hub.mean + changes.sum(fed.weights)), ()
 

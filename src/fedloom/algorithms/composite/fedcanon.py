@@ -19,8 +19,8 @@ z                FedCanonHub.model        alpha, K        lr, local_steps
 beta             et                       c_i             s - v_i; FedCanonClient.slope is v_i
 
 With a cohort: absent clients keep their v_i, and v stays the mean of all of them. With full
-gradients the limit is exact, whoever takes part; the fewer do, the shorter steps must be, since
-most of v is old. In a round in which nobody answers nothing moves.
+gradients the limit is exact, whoever takes part; the smaller the cohort, the shorter the steps must
+be, since most of v is old. A round without replies changes nothing.
 
 Differs from the paper: its listing was not at hand, only what it says of itself, and this method
 keeps that. The step s is of the model as the proximal map left it; with the mean gradient v in its
@@ -73,7 +73,7 @@ class FedCanon(Algorithm):
     lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int = param(at_least(1), "local steps a round", default=5)
     server_lr: StepSize = param(
-        step_size, "step size of the hub, in steps as long as all of a client's", default=1.0
+        step_size, "step size of the hub, as a multiple of all local steps together", default=1.0
     )
     cohort: int | None = cohort_param()
     optimiser: Optimiser = optimiser_param()

@@ -14,8 +14,8 @@ accuracy of the gradient. f_i may be nonconvex.
 Paper            here                     Paper           here
 eta, alpha       step, relaxation         x_bar, x_tilde  prox of FedDRHub.mean, FedDRHub.mean
 
-With a cohort: the mean is over all clients, of what each said last, so that the fixed points are
-those of full participation, whoever takes part; with exact proximal points the limit is exact.
+With a cohort: the hub's mean is over all clients, with the last reply of each, so the fixed points
+are those of full participation, whoever takes part. With exact proximal points the limit is exact.
 
 Differs from the paper: where the problem weighs clients, means carry those weights. The released
 program starts y_i and xh_i at zero, which pulls the mean towards zero until every client has taken
@@ -74,7 +74,7 @@ class FedDR(Algorithm):
         return FedDRHub(reflected.sum(fed.weights)), ()
 
     def round(self, hub: FedDRHub, fed: FedView, key: Array, /) -> Round:
-        """A cohort moves; the others' last words stay in the mean."""
+        """A cohort moves; of the others, the last reflected points stay in the mean."""
         changes = yield ask(self.move, self.model(hub, fed), to=uniform(key, fed.n, self.cohort))
         return FedDRHub(hub.mean + changes.sum(fed.weights)), ()
 

@@ -11,8 +11,8 @@ Yuan, Zaheer, Reddi. Federated composite optimization. ICML 2021, Algorithm 2.
 What is averaged is the dual, the sum of gradients, so that the model stays sparse; the weight of
 the regulariser grows with the steps that have elapsed.
 
-With a cohort: the mean over the draws of S is the step of full participation, so that with short
-steps the limit is the stated problem's. A round in which nobody answers does not count in r.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps the limit is the solution of the stated problem. A round without replies does not count in r.
 
 Differs from the paper: nothing. (An often-copied implementation counts r and k from 1, which makes
 every threshold K + 1 steps too large.)
@@ -39,7 +39,7 @@ class FedDualAvgHub(NamedTuple):
 
 @algorithm
 class FedDualAvg(Algorithm):
-    """Averaging of the duals, which no proximal map has made sparse, in the place of models."""
+    """Averaging of dual points, before any proximal map, instead of sparse models."""
 
     takes_regulariser: ClassVar[bool] = True
 

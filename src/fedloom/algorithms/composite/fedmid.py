@@ -9,8 +9,8 @@ The mean of sparse models is dense, and unlike clients pull it away from the opt
 baseline that the composite family improves on. As both proximal maps act, g counts twice: with
 short steps the limit is that of f + 2 g, and of f + g with server_prox = false.
 
-With a cohort: the mean over the draws of S is the step of full participation, and so is the limit.
-A round in which nobody answers leaves the model as it is, without a proximal map.
+With a cohort: averaged over the draws of S, a step is that of full participation, and so is the
+limit. A round without replies leaves the model as it is, without a proximal map.
 
 Differs from the paper: none for the default. The released code scales the hub's proximal map by the
 client steps that have elapsed, as here; other implementations leave it out (server_prox = false).
@@ -35,7 +35,7 @@ class FedMidHub(NamedTuple):
 
 @algorithm
 class FedMid(Algorithm):
-    """Averaging of proximal gradient clients."""
+    """Averaging of clients that take proximal gradient steps."""
 
     takes_regulariser: ClassVar[bool] = True
 

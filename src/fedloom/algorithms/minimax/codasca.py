@@ -95,14 +95,14 @@ class CODASCA(Algorithm):
     dual_lr: StepSize = param(step_size, "step size of the local steps in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     gamma: float | None = param(
-        positive.or_none("no proximal term"), "strength of a stage's pull to its reference is "
-        "1 / gamma", default=None,
+        positive.or_none("no proximal term"),
+        "the proximal term of a stage has the weight 1 / gamma", default=None,
     )  # fmt: skip
     stage_rounds: int | None = param(
         at_least(1).or_none("a single stage"), "rounds of a stage", default=None
     )
     shrink: float = param(
-        _shrink, "by what step sizes are divided from stage to stage", default=3.0
+        _shrink, "step sizes are divided by this from stage to stage", default=3.0
     )
     server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
     cohort: int | None = cohort_param()

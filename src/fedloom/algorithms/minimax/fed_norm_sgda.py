@@ -17,8 +17,9 @@ large in the rounds of those who take many steps, and brings back the weights a_
 tau_i differ, the hub asks for them once, in the opening: a number from each client, of which it
 needs the sum only.
 
-With a cohort: the mean of the hub's step is that of full participation, so that the limit is the
-stated problem's, up to the drift of local steps and a noise that falls with the steps.
+With a cohort: averaged over the draws, the hub's step is that of full participation, so the limit
+is the solution of the stated problem, up to the drift of local steps and noise, which both fall
+with the step sizes.
 
 Differs from the paper: tau_i = "5 epochs" is five passes over the client's own rows. Where the
 problem has a regulariser, the hub applies its proximal map with step te server_lr, or clients add
@@ -54,7 +55,7 @@ class FedNormHub(NamedTuple):
 
 @algorithm
 class FedNormSGDA(Algorithm):
-    """Normalised averaging for saddle problems: unequal local work, the right problem."""
+    """Normalised averaging for saddle problems: unequal local work, the same problem."""
 
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True

@@ -16,8 +16,8 @@ Each of these rounds has two contacts, first for the gradient and then for the s
 of its own. The bilevel method's hypergradient is not needed: its cross terms vanish here.
 
 With a cohort: q and h are unbiased for the gradients of the stated problem. All clients of S move
-by them alike, so that the means of y_i and x_i are by weights that sum to one; those of unequal
-weights are biased in what is left, the drift of local steps, which falls with lr and dual_lr.
+along them, so the means of y_i and x_i have weights that sum to one. If weights are unequal, these
+means are biased in the remaining part, the drift of local steps, which falls with lr and dual_lr.
 
 Differs from the paper: where the problem weighs clients, means carry those weights. Where it has a
 regulariser, the hub applies its proximal map with step lr, or clients add subgradients
@@ -57,8 +57,12 @@ class FedNest(Algorithm):
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True
 
-    lr: StepSize = param(step_size, "length of an outer round's way in x")
-    dual_lr: StepSize = param(step_size, "length of an inner round's way in y")
+    lr: StepSize = param(
+        step_size, "step size in x of an outer round, divided over its local steps"
+    )
+    dual_lr: StepSize = param(
+        step_size, "step size in y of an inner round, divided over its local steps"
+    )
     local_steps: int = param(at_least(1), "local steps of an inner or outer round", default=10)
     inner_rounds: int = param(at_least(1), "inner rounds in a round", default=1)
     cohort: int | None = cohort_param()

@@ -42,7 +42,7 @@ class FedSGDAPlus(Algorithm):
     lr: StepSize = param(step_size, "step size of the local steps in x")
     dual_lr: StepSize = param(step_size, "step size of the local steps in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
-    snapshot_every: int = param(at_least(1), "rounds for which the snapshot stays", default=1)
+    snapshot_every: int = param(at_least(1), "number of rounds that a snapshot is kept", default=1)
     server_lr: StepSize = param(step_size, "step size of the hub in x", default=1.0)
     server_dual_lr: StepSize = param(step_size, "step size of the hub in y", default=1.0)
     regularise: str = regularise_param()

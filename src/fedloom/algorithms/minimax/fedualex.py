@@ -23,8 +23,8 @@ The paper's analysis is for clients that are alike. Unlike ones drift apart with
 local step too, since its extra gradient is the client's own: the limit is off by an amount that
 grows with lr K.
 
-With a cohort: the mean over the draws of S is the step of full participation, so that with short
-steps the limit is the stated problem's. A round in which nobody answers does not count in r.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps the limit is the solution of the stated problem. A round without replies does not count in r.
 
 Differs from the paper: dual_lr may differ from lr. The model is the last one; the paper's mean of
 all h would need the mean of the clients' w_i after every local step, which nobody has.
@@ -53,7 +53,7 @@ class FeDualExHub(NamedTuple):
 
 @algorithm
 class FeDualEx(Algorithm):
-    """Extragradient steps on duals, which no proximal map has made sparse; they are averaged."""
+    """Averaging of dual points, before any proximal map, after local extragradient steps."""
 
     takes: ClassVar[str] = "saddle"
     takes_regulariser: ClassVar[bool] = True

@@ -19,8 +19,8 @@ Paper            here                     Paper                 here
 p, beta          smoothing, tracking      eta_x,l, eta_y,l      lr, dual_lr
 z_t              SmoothedHub.slow         eta_x,g, eta_y,g      server_lr, server_dual_lr
 
-With a cohort: the mean over the draws of S is the step of full participation, so that with short
-steps the limit is the stated problem's. In a round in which nobody answers nothing moves.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps the limit is the solution of the stated problem. A round without replies changes nothing.
 
 Differs from the paper: y is not projected, since the duals of the problems here are unconstrained.
 Where the problem has a regulariser, the hub applies its proximal map with step server_lr lr K, or
@@ -66,10 +66,12 @@ class FESSGDA(Algorithm):
     dual_lr: StepSize = param(step_size, "step size of the local steps in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     smoothing: float = param(
-        at_least_zero, "strength of the pull to the slow copy of the model", default=1.0
+        at_least_zero, "weight of the distance to the slow copy of the model", default=1.0
     )
     tracking: float = param(
-        positive_fraction, "part of its way to the model that the copy goes", default=0.5
+        positive_fraction,
+        "part of the distance to the model that the slow copy moves in a round",
+        default=0.5,
     )
     server_lr: StepSize = param(step_size, "step size of the hub in x", default=1.0)
     server_dual_lr: StepSize = param(step_size, "step size of the hub in y", default=1.0)

@@ -13,8 +13,8 @@ The dual y_i never leaves its client. So this solves SEP, the problem in which e
 dual of its own; FFMDRConsensus solves SH. A local solution is good enough when the test of
 `resolvent.py` holds, or after the solver's cap.
 
-With a cohort or attendance: the mean is over all clients, of what each said last, so that the fixed
-points are those of full participation, whoever takes part and however often.
+With a cohort or attendance: the hub's mean is over all clients, with the last reply of each, so the
+fixed points are those of full participation, whoever takes part and however often.
 
 Paper            here                     Paper           here
 beta             beta                     eps_w           solver.accuracy
@@ -22,7 +22,7 @@ p_i              attendance               z               prox of FFMDRHub.mean
 
 Differs from the paper: it prints prox_{beta/n g}, with which the fixed points are those of
 sum_i F_i / n + g / n; prox_{beta g} gives the weight of g that was asked for (server_prox =
-"beta/n" is the print). Client functions are means over rows, not sums. Where the problem weighs
+"beta/n" is the paper's). Client functions are means over rows, not sums. Where the problem weighs
 clients by size, the mean carries those weights. The reply has one number more, the iterations
 that the local solver spent, as a diagnostic.
 """
@@ -86,7 +86,7 @@ class FFMDR(Algorithm):
     cohort: int | None = cohort_param()
     attendance: float | tuple[float, ...] | None = attendance_param()
     server_prox: str = param(
-        one_of("beta", "beta/n"), "step of the hub's proximal map; beta/n as printed",
+        one_of("beta", "beta/n"), "step of the hub's proximal map; the paper's is beta/n",
         default="beta",
     )  # fmt: skip
 
@@ -107,7 +107,7 @@ class FFMDR(Algorithm):
         return hub, ()
 
     def round(self, hub: FFMDRHub, fed: SaddleFedView, key: Array, /) -> Round:
-        """Some clients move; the others' last words stay in the mean."""
+        """Some clients move; of the others, the last reflected points stay in the mean."""
         cohort = taking_part(key, fed.n, self.cohort, self.attendance)
         replies = yield ask(self.move, self.model(hub, fed), to=cohort)
         mean = hub.mean + replies.sum(fed.weights).change

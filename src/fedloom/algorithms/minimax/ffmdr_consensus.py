@@ -88,7 +88,7 @@ class FFMDRConsensus(Algorithm):
         return hub, ()
 
     def round(self, hub: ConsensusHub, fed: SaddleFedView, key: Array, /) -> Round:
-        """Some clients move; the others' last words stay in the mean."""
+        """Some clients move; of the others, the last reflected points stay in the mean."""
         cohort = taking_part(key, fed.n, self.cohort, self.attendance)
         common = PrimalDual(self.model(hub, fed), hub.mean.y)
         replies = yield ask(self.move, common, to=cohort)

@@ -9,8 +9,8 @@ Deng, Mahdavi, AISTATS 2021; Sharma, Panda, Joshi, Varshney, ICML 2022.
 Unlike clients drift apart within a round, so the limit is off the saddle by an amount that grows
 with lr tau and with their differences.
 
-With a cohort: the mean over the draws of S is the step of full participation, so that with short
-steps the limit is the stated problem's.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps the limit is the solution of the stated problem.
 
 Differs from the papers: where the problem has a regulariser, the hub applies its proximal map with
 step lr tau after averaging, or clients add subgradients (regularise). Partial participation is

@@ -47,7 +47,7 @@ class LocalSGDAPlus(Algorithm):
     lr: StepSize = param(step_size, "step size of the local steps in x")
     dual_lr: StepSize = param(step_size, "step size of the local steps in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
-    snapshot_every: int = param(at_least(1), "rounds for which the snapshot stays", default=5)
+    snapshot_every: int = param(at_least(1), "number of rounds that a snapshot is kept", default=5)
     regularise: str = regularise_param()
 
     def init_hub(self, fed: SaddleFedView, key: Array, /) -> SnapshotHub:

@@ -40,7 +40,9 @@ class MomentumLocalSGDA(Algorithm):
     lr: StepSize = param(step_size, "step size in x")
     dual_lr: StepSize = param(step_size, "step size in y")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
-    averaging: float = param(positive_fraction, "part of a step that is taken", default=1.0)
+    averaging: float = param(
+        positive_fraction, "averaging parameter: the part of a step that is taken", default=1.0
+    )
     momentum: float = param(
         positive_fraction, "weight of a new gradient in the direction of x", default=0.5
     )

@@ -1,4 +1,4 @@
-"""Local steps along directions that are averaged like the points: what momentum methods share."""
+"""Local steps along directions that are averaged like points, which momentum methods share."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,7 +26,7 @@ def at_rest(fed: SaddleFedView, key: Array) -> Moving:
 
 
 def added(now: Moving, change: Moving) -> Moving:
-    """PrimalDual and directions after a change of both."""
+    """The point and the directions after a change of both."""
     return jax.tree.map(jnp.add, now, change)
 
 

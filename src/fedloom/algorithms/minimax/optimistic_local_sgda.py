@@ -14,10 +14,10 @@ gradients from one round to the next. Who missed the round before begins with a 
 since what it has kept is not of the step before. With everyone, tau = 1 and full gradients it is
 the optimistic method on the mean; unlike clients drift apart within a round as in Local SGDA.
 
-With a cohort: with short steps the limit is the stated problem's, where Local SGDA has one. Where x
-and y only trade, most steps must be optimistic, and a client that was away begins with a plain one:
-that takes three local steps or more, or a cohort of more than half. With one local step and fewer
-clients the method diverges there for every lr.
+With a cohort: with short steps the limit is the solution of the stated problem wherever Local SGDA
+reaches it. For saddles at which x and y only trade, most steps must be optimistic, and a client
+that was away begins with a plain one: that takes three or more local steps, or a cohort of more
+than half. With one local step and fewer clients the method diverges there for every lr.
 
 Differs from the papers: none of them has local steps and optimism together. What a client remembers
 across rounds, and that it forgets when it is away, were chosen here. Where the problem has a

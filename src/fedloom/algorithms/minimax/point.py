@@ -37,7 +37,7 @@ def first_point(fed: SaddleFedView, key: Array) -> PrimalDual:
 
 
 def regularise_param() -> Any:
-    """The field for how g enters a method that was stated without it."""
+    """The field for how the regulariser g enters a method whose paper has none."""
     doc = "how g enters: a proximal map at the hub after each round, or subgradients in local steps"
     return param(one_of("prox", "subgradient"), doc, default="prox")
 
@@ -55,7 +55,7 @@ def slopes(
 
 
 def settled(fed: SaddleFedView, x: Array, step: Scalar, regularise: str) -> Array:
-    """The hub's proximal map, over as long a step as the clients' steps of the round make."""
+    """The model after the hub's proximal map, with the length of all local steps of the round."""
     return fed.prox(x, step) if regularise == "prox" else x
 
 
@@ -94,13 +94,13 @@ Attendance = float | tuple[float, ...] | None  # a probability, or one for each 
 
 
 def attendance_param() -> Any:
-    """The field for clients that come and go on their own."""
+    """The field for clients that take part at random, each with a probability of its own."""
     doc = "probability that a client takes part in a round, each independently"
     return param(_attendance.or_none("as cohort says"), doc, default=None)
 
 
 def check_participation(owner: str, cohort: int | None, attendance: Attendance) -> None:
-    """Refuse both ways at once, and probabilities that are none."""
+    """Refuse a cohort together with attendance, and probabilities outside (0, 1]."""
     if isinstance(attendance, tuple) and all(isinstance(p, int | float) for p in attendance):
         check(owner, "attendance", attendance, _attendance)
     if cohort is not None and attendance is not None:

@@ -78,7 +78,8 @@ class SAGA(Solver):
                 lambda p, d, m: (p - sigma / m * d) / (1 + sigma), v, direction, moduli
             )
             mean = jax.tree.map(lambda g, c: g + c.sum(0) / held.size, mean, change)
-            slots = jnp.where(taken, places, held.longest)  # beyond the table: dropped
+            # A place outside the table is not written to.
+            slots = jnp.where(taken, places, held.longest)
             table = jax.tree.map(lambda g, h: g.at[slots].set(h, mode="drop"), table, fresh)
             return _Memory(v, table, mean)
 

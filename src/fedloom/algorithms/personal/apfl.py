@@ -17,9 +17,10 @@ mixing of its Section 3.
 alpha_i f_i'(x_i) is the gradient of f_i(x_i) by v_i. With alpha = 1 throughout this is local
 training, with alpha = 0 FedAvg.
 
-With a cohort: w is FedAvg's, and with short steps ends where it would with everyone. v_i and
-alpha_i wait while their client is absent; where w settles, x_i ends at the minimiser of f_i, unless
-alpha_i has come to 0. Personal models then gain by where training stops, not by where it ends.
+With a cohort: w is FedAvg's, so with short steps w converges to the same point as with everyone.
+v_i and alpha_i stay as they are while their client is absent; once w has settled, x_i converges to
+the minimiser of f_i, unless alpha_i has reached 0. Personal models then gain by where training
+stops, not by where it would end.
 
 Paper            here                     Paper             here
 eta_t            lr, personal_lr          tau               local_steps
@@ -58,8 +59,10 @@ class APFL(Algorithm):
     """Adaptive mixtures of own models and a common one."""
 
     lr: StepSize = param(step_size, "step size of the common model")
-    alpha: float = param(fraction, "share of the own model to begin with", default=0.5)
-    alpha_lr: float = param(at_least_zero, "step size of that share; 0: it stays", default=0.1)
+    alpha: float = param(fraction, "initial share of the own model in the mixture", default=0.5)
+    alpha_lr: float = param(
+        at_least_zero, "step size of that share; with 0 it stays as it is", default=0.1
+    )
     personal_lr: StepSize | None = param(
         step_size.or_none("lr"), "step size of the own models", default=None
     )

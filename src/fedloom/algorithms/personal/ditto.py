@@ -15,8 +15,9 @@ personal_lr is below 2 / (penalty + the curvature of f_i): steps beyond that run
 model learns nothing from the own ones, and reaches them through the penalty alone, so that a w that
 some clients distort does limited harm.
 
-With a cohort: w is FedAvg's, and with short steps ends where it would with everyone. Own models
-wait while their client is absent; where w settles, each ends at the minimiser of its own problem.
+With a cohort: w is FedAvg's, so with short steps w converges to the same point as with everyone.
+Own models stay as they are while their client is absent; once w has settled, each converges to the
+minimiser of its own problem.
 
 Paper            here                     Paper             here
 lambda, eta      penalty, personal_lr     s                 personal_steps
@@ -50,7 +51,7 @@ class DittoClient(NamedTuple):
 
 @algorithm
 class Ditto(Algorithm):
-    """Personalisation by a penalty on the distance to FedAvg's model."""
+    """Personal models with a penalty on their distance to FedAvg's model."""
 
     lr: StepSize = param(step_size, "step size of the common model")
     penalty: float = param(at_least_zero, "weight of the distance to the common model", default=1.0)

@@ -13,12 +13,12 @@ where these are trained (norm = "local"); else those with "norm" or "bn" in thei
 with the bias beside them. `own`, a regular expression for names, says otherwise. Norms are not
 sent; the hub's model has those that it began with, which no client uses. The exchange is FedPer's.
 
-With a cohort: the mean over the draws of S is the step of full participation in w, so that with
-short steps the limit is that of min_{w, n_i} sum_i a_i f_i(w, n_i); norms wait while their client
-is absent.
+With a cohort: averaged over the draws of S, a step is that of full participation in w, so with
+short steps the limit solves min_{w, n_i} sum_i a_i f_i(w, n_i). Norms stay as they are while their
+client is absent.
 
 Differs from the paper: changes of w are averaged rather than models. Clients may be drawn, where
-the print asks everyone. A client that is new begins with the network's fresh norms.
+the paper asks everyone. A new client begins with the network's fresh norms.
 """
 
 import re

@@ -13,14 +13,15 @@ Which arrays are the head is said by `own`, a regular expression for their names
 the last layer. Only the body is sent. The hub's model has the head that it began with, which no
 client uses.
 
-With a cohort: the mean over the draws of S is the step of full participation in b, so that with
-short steps the limit is the stated problem's; heads wait while their client is absent.
+With a cohort: averaged over the draws of S, a step is that of full participation in b, so with
+short steps the limit is the solution of the stated problem. Heads stay as they are while their
+client is absent.
 
 Paper            here                     Paper             here
 W_B, W_P         shared, own arrays       K_P               own
 
 Differs from the paper: changes of b are averaged rather than bodies. Clients may be drawn, where
-the print asks everyone.
+the paper asks everyone.
 """
 
 from typing import ClassVar

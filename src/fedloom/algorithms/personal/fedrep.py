@@ -14,8 +14,9 @@ Which arrays are the head is said by `own`, a regular expression for their names
 the last layer. Only the body is sent. The hub's model has the head that it began with, which no
 client uses. FedPer has the same exchange, and moves both parts together.
 
-With a cohort: the mean over the draws of S is the step of full participation in b, so that with
-short steps the limit is the stated problem's; heads wait while their client is absent.
+With a cohort: averaged over the draws of S, a step is that of full participation in b, so with
+short steps the limit is the solution of the stated problem. Heads stay as they are while their
+client is absent.
 
 Paper            here                     Paper             here
 phi, h_i         shared, own arrays       tau, alpha        head_steps, head_lr and lr

@@ -11,8 +11,8 @@ evaluation and when models are taken away: metrics are those of the fine-tuned m
 never sees them, and a client that has never taken part has one as well. With one step this is the
 deployed model of Per-FedAvg, whose training prepares for it.
 
-With a cohort: as FedAvg. The mean over the draws of S is the step of full participation, so that
-with short steps w ends where it would with everyone.
+With a cohort: as in FedAvg, averaged over the draws of S, a step is that of full participation, so
+with short steps w converges to the same point as with everyone.
 
 Differs from the papers: a client's own steps are on all of its training rows, not on batches of
 them, so that a model that is asked for twice is the same one. An evaluation costs personal_steps
@@ -40,7 +40,7 @@ class FineTuningHub(NamedTuple):
 
 @algorithm
 class FineTuning(Algorithm):
-    """Federated averaging, and steps of each client's own where its model is used."""
+    """Federated averaging, and fine-tuning steps at each client when its model is used."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)

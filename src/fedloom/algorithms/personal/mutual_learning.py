@@ -11,8 +11,9 @@ Shen, Zhang, Jia, Zhang, Huang, Zhou, Kuang, Wu, Wu. 2020 (FML).
 In each divergence the other model's outputs are fixed targets. The private models may be of any
 architecture.
 
-With a cohort: the mean over the draws of S is the step of full participation, so that with short
-steps w ends where it would with everyone; own models wait while their client is absent.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps w converges to the same point as with everyone. Own models stay as they are while their client
+is absent.
 
 Paper            here                     Paper             here
 1 - alpha        guidance                 1 - beta          common_guidance

@@ -12,8 +12,8 @@ Fallah, Mokhtari, Ozdaglar. NeurIPS 2020.
     hub         w <- w + (n/m) sum_S a_i (w_i - w)
     deployed    w - personal_lr f_i'(w), on all of the client's own training rows
 
-With a cohort: the mean over the draws of S is the step of full participation, so that with short
-steps the limit is the stated problem's.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps the limit is the solution of the stated problem.
 
 Paper            here                     Paper             here
 alpha, beta      personal_lr, lr          tau, delta        local_steps, difference
@@ -44,7 +44,7 @@ class PerFedAvgHub(NamedTuple):
 
 @algorithm
 class PerFedAvg(Algorithm):
-    """Averaging of a model that is meant to be adapted by one gradient step."""
+    """Averaging of a model that each client adapts by one gradient step."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     personal_lr: float = param(positive, "step size of the personal step", default=0.001)

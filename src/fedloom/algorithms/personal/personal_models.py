@@ -28,7 +28,9 @@ class PersonalModel(NamedTuple):
 
 def decay_param() -> Any:
     """The field for the decay of step sizes."""
-    return param(fraction, "factor of the step sizes a pass over the client's rows", default=1.0)
+    return param(
+        fraction, "step sizes are multiplied by this in each pass over the rows", default=1.0
+    )
 
 
 def passes(steps: Array, f: PersonalOracle) -> Array:

@@ -10,9 +10,9 @@ Dinh, Tran, Nguyen. NeurIPS 2020, Algorithm 1.
                               w_i <- w_i - outer_lr penalty (w_i - x)
     hub         w <- w + mixing (n/m) sum_S a_i (w_i - w)
 
-With a cohort: the mean over the draws of S is the step of full participation, so that with short
-steps the limit is the stated problem's. Where weights are alike, the hub's line is the print's
-(1 - mixing) w + mixing mean_S w_i.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps the limit is the solution of the stated problem. With equal weights, the hub's line is the
+paper's (1 - mixing) w + mixing mean_S w_i.
 
 Paper            here                     Paper             here
 lambda, eta      penalty, outer_lr        R, K, beta        local_steps, inner_steps, mixing
@@ -52,7 +52,7 @@ class PFedMeClient(NamedTuple):
 
 @algorithm
 class PFedMe(Algorithm):
-    """Personalisation by Moreau envelopes."""
+    """Personal models near a common one, through Moreau envelopes."""
 
     lr: StepSize = param(step_size, "step size of the personal models")
     penalty: float = param(positive, "weight of the distance to the global model", default=15.0)
@@ -61,7 +61,9 @@ class PFedMe(Algorithm):
     )
     inner_steps: int = param(at_least(1), "steps on one batch", default=5)
     local_steps: int | str = param(steps_rule, "batches a round", default=10)
-    mixing: float = param(positive, "how far the hub moves to the average", default=1.0)
+    mixing: float = param(
+        positive, "part of the distance to the average that the hub moves", default=1.0
+    )
     cohort: int | None = cohort_param()
     optimiser: Optimiser = optimiser_param()
 

@@ -31,12 +31,12 @@ pull_growth^t, and step sizes of weights shrink by `decay` a pass. After `freeze
 model is quantised for good: weights keep their cells, and only what is not quantised, and the
 centres, are trained on.
 
-Differs from the paper: the sign of the centres' proximal map, which the print and the released
-program have the wrong way round (`centre_sign = "released"` has it so). The program clips weights
-to [-1, 1] and centres' gradients to [-10, 10], of which the print says nothing: weight_bound = 1
-and centre_bound = 10 do that. One bit picks the nearest centre, not the one of the same sign. LSQ's
-paper quantises activations too, and steps on s and x at once, with one step size: set centre_lr =
-lr for that. Here s moves at the new x, as centres do, and is kept above 0.
+Differs from the paper: the sign of the centres' proximal map, which the paper and the released
+program have the wrong way round (`centre_sign = "released"` takes theirs). The program clips
+weights to [-1, 1] and centres' gradients to [-10, 10], which the paper does not mention:
+weight_bound = 1 and centre_bound = 10 do that. One bit picks the nearest centre, not the one of the
+same sign. LSQ's paper quantises activations too, and steps on s and x at once, with one step size:
+set centre_lr = lr for that. Here s moves at the new x, as centres do, and is kept above 0.
 """
 
 from collections.abc import Callable
@@ -72,19 +72,23 @@ class Quantisation:
     """How own models are quantised."""
 
     bits: int | None = param(
-        bits_rule.or_none("what the problem gives each client"),
+        bits_rule.or_none("the problem's bits for each client"),
         "bits of a quantised weight, for every client",
         default=None,
     )
     training: str = param(
         one_of("proximal", "straight-through", "lsq"),
-        "how: by proximal maps as QuPeD, or through Q with learned centres or a learned step",
+        "by proximal maps as in QuPeD, or through Q with learned centres or a learned step",
         default="proximal",
     )
     pull: float = param(
-        at_least_zero, "growth of lambda, the pull to the centres, a pass", default=5e-6
+        at_least_zero,
+        "growth of lambda, the weight of the distance to the centres, in each pass over the rows",
+        default=5e-6,
     )
-    pull_growth: float = param(positive, "factor of lambda a pass", default=1.0)
+    pull_growth: float = param(
+        positive, "factor by which lambda also grows in each pass", default=1.0
+    )
     centre_lr: float = param(at_least_zero, "step size of the centres", default=1e-4)
     sharpness: float | None = param(
         positive.or_none("the hard quantiser"), "slope of the soft quantiser", default=None
@@ -98,10 +102,10 @@ class Quantisation:
         flag, "whether the centres' proximal map divides by the size of a cell", default=False
     )
     weight_bound: float | None = param(
-        positive.or_none("none"), "how large a quantised weight may get", default=None
+        positive.or_none("none"), "largest size of a quantised weight", default=None
     )
     centre_bound: float | None = param(
-        positive.or_none("none"), "how large a centre's slope may get", default=None
+        positive.or_none("none"), "largest size of a centre's gradient", default=None
     )
     freeze_after: int | None = param(
         at_least(0).or_none("never"), "passes after which weights keep their cells", default=None

@@ -57,7 +57,7 @@ class QuantisedTraining(Algorithm):
     quantise: Quantisation | None = quantise_param(Quantisation())
     local_steps: int | str = param(steps_rule, "steps a round", default=10)
     cohort: int | None = cohort_param()
-    optimiser: str = param(one_of("sgd", "adam"), "what makes the direction", default="sgd")
+    optimiser: str = param(one_of("sgd", "adam"), "local optimiser of the weights", default="sgd")
     decay: float = decay_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> IdleHub:

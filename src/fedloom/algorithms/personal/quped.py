@@ -15,8 +15,9 @@ Only the common model travels; x_i and c_i, of any architecture and bit-width, s
 model is trained by distillation alone. At full precision Q, R and c are dropped, and with lp = 0
 what is left is local training.
 
-With a cohort: the mean over the draws of S is the step of full participation, so that with short
-steps w ends where it would with everyone; own models wait while their client is absent.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps w converges to the same point as with everyone. Own models stay as they are while their client
+is absent.
 
 Paper            here                     Paper             here
 lambda_p         guidance                 eta_1, eta_3      lr, common_lr
@@ -50,7 +51,7 @@ from fedloom.types import Array
 
 @algorithm
 class QuPeD(Algorithm):
-    """Quantised personalisation by distillation."""
+    """Quantised personal models that learn from a common one by distillation."""
 
     takes: ClassVar[str] = "personal"
     personal_models: ClassVar[bool] = True
@@ -63,7 +64,7 @@ class QuPeD(Algorithm):
     cohort: int | None = cohort_param()
     decay: float = decay_param()
     strict_listing: bool = param(
-        flag, "whether a round has one step less, as printed", default=False
+        flag, "whether a round has one step less, as in the paper's listing", default=False
     )
 
     def __post_init__(self) -> None:

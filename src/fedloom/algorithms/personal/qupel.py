@@ -10,8 +10,9 @@ Ozkara, Singh, Data, Diggavi. NeurIPS 2021 (QuPeD), Algorithm 3.
                 w_i <- w_i - lr_w lp [ (w_i - x_i) + (w_i - Q_c(x_i)) ]      at the new x_i, c_i
     hub         w <- w + (n/m) sum_S a_i (w_i - w)
 
-With a cohort: the mean over the draws of S is the step of full participation, so that with short
-steps w ends where it would with everyone; own models wait while their client is absent.
+With a cohort: averaged over the draws of S, a step is that of full participation, so with short
+steps w converges to the same point as with everyone. Own models stay as they are while their client
+is absent.
 
 Paper            here                     Paper             here
 lambda_p         closeness                eta_1, eta_3      lr, common_lr
@@ -47,7 +48,7 @@ from fedloom.types import Array
 
 @algorithm
 class QuPeL(Algorithm):
-    """Quantised personalisation by distance."""
+    """Quantised personal models that are kept near a common one."""
 
     takes: ClassVar[str] = "personal"
     personal_models: ClassVar[bool] = True

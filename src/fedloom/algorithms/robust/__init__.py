@@ -1,4 +1,4 @@
-"""Robust: no client left behind, by the worst mixture of clients or by fairness."""
+"""Robust: no client left behind, by optimising for the worst mixture of clients or for fairness."""
 
 from fedloom.algorithms.entry import MethodEntry
 from fedloom.algorithms.robust.afl import AFL

@@ -15,8 +15,8 @@ Deng, Kamani, Mahdavi. NeurIPS 2020, Algorithm 1.
 Over t' and U, the mean of K v is the sum of all clients' losses along the K steps: one small
 exchange a round does for lambda what AFL does with an exchange a step.
 
-With a cohort: both exchanges are unbiased, so that with short steps the limit is that of everyone.
-Where replies are lost, m in n / m is the number that arrived.
+With a cohort: both exchanges are unbiased, so with short steps the limit is that of full
+participation. If replies are lost, m in n / m is the number that arrived.
 
 Paper            here                     Paper           here
 tau, eta         local_steps, lr          gamma           weight_lr
@@ -71,18 +71,20 @@ class DRFA(Algorithm):
     weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     cohort: int | None = param(
-        at_least(1).or_none("everyone, weighed by lambda"),
+        at_least(1).or_none("everyone, weighted by lambda"),
         "clients that train, and clients that are probed, in a round",
         default=None,
     )
     sampling: str = param(
         one_of("by_weight", "uniform"),
-        "draw by lambda and average alike, or draw alike and weigh by lambda",
+        "draw clients by lambda and average equally, or draw uniformly and weigh by lambda",
         default="by_weight",
     )
-    weight_lr_decay: float = param(fraction, "factor of weight_lr after every round", default=1.0)
+    weight_lr_decay: float = param(
+        fraction, "weight_lr is multiplied by this after every round", default=1.0
+    )
     weight_floor: float = param(
-        _below_one, "smallest weight of a client, as a part of 1 / n", default=0.0
+        _below_one, "smallest weight of a client, as a fraction of 1 / n", default=0.0
     )
     optimiser: Optimiser = optimiser_param()
 

@@ -12,8 +12,8 @@ Deng, Kamani, Mahdavi. NeurIPS 2020, Algorithm 3 (appendix).
 
 There is no factor K in the step of lambda.
 
-With a cohort: the mean over D is unbiased, so that with short steps the limit is that of everyone.
-Where some are lost, the losses that arrive count n times over their number.
+With a cohort: the mean over D is unbiased, so with short steps the limit is that of full
+participation. If losses are lost on the way, each of the m that arrive counts n / m times.
 
 Paper            here                     Paper           here
 tau, eta         local_steps, lr          gamma           weight_lr
@@ -55,11 +55,11 @@ class DRFAGA(Algorithm):
     lr: StepSize = param(step_size, "step size of the local steps")
     weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
     mu: float = param(
-        at_least_zero, "how strongly lambda is held to equal weights; 0: not at all", default=0.0
+        at_least_zero, "how strongly lambda is kept near equal weights; 0: not at all", default=0.0
     )
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     cohort: int | None = param(
-        at_least(1).or_none("everyone, weighed by lambda"),
+        at_least(1).or_none("everyone, weighted by lambda"),
         "clients that train in a round",
         default=None,
     )

@@ -14,8 +14,8 @@ with q = 1 / n each. The larger mu, the closer lambda is kept to equal weights; 
 With c = weight_lr K mu, the first is P_simplex((a + c q) / (1 + c)), and in the second u_i solves
 c log(u_i / q_i) + u_i = a_i - c - nu, with the nu at which the u_i sum to one.
 
-With a cohort: as in DRFA, the limit is that of everyone. A round in which no loss arrives leaves
-lambda as it is; else g would weigh more than stated.
+With a cohort: as in DRFA, the limit is that of full participation. A round in which no loss arrives
+leaves lambda as it is; otherwise g would weigh more than stated.
 
 Paper            here                     Paper           here
 tau, eta         local_steps, lr          gamma           weight_lr
@@ -60,13 +60,15 @@ class DRFAProx(Algorithm):
 
     lr: StepSize = param(step_size, "step size of the local steps")
     weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
-    mu: float = param(positive, "how strongly lambda is held to equal weights")
+    mu: float = param(positive, "how strongly lambda is kept near equal weights")
     prior: str = param(
-        one_of(*_PRIORS), "by what distance lambda is held to equal weights", default="quadratic"
+        one_of(*_PRIORS),
+        "the distance by which lambda is kept near equal weights",
+        default="quadratic",
     )
     local_steps: int = param(at_least(1), "local steps a round", default=10)
     cohort: int | None = param(
-        at_least(1).or_none("everyone, weighed by lambda"),
+        at_least(1).or_none("everyone, weighted by lambda"),
         "clients that train, and clients that are probed, in a round",
         default=None,
     )

@@ -11,10 +11,11 @@ Li, Sanjabi, Beirami, Smith. Fair resource allocation in federated learning. ICL
 f_i(w) is the loss over all of the client's rows. q = 0 is FedAvg; the larger q, the more the worst
 client counts. Both sums are sent times lr, in which q = 0 gives the very numbers of FedAvg.
 
-With a cohort: what is printed is the quotient of two sums over S, whose mean over the draws is not
-the quotient of the sums over all. Of a cohort of one, f_i^q cancels, and with short steps the limit
-is that of q = 0, for clients that count alike under "uniform" and by a_i under "by_weight". The
-larger the cohort, the closer the limit is to the stated problem's, which is that of everyone.
+With a cohort: the step is a quotient of two sums over S, and on average over the draws it is not
+the quotient of the sums over all clients. With a cohort of one, f_i^q cancels, and with short steps
+the limit is that of q = 0, in which clients count equally under "uniform" and by a_i under
+"by_weight". The larger the cohort, the closer the limit is to the solution of the stated problem,
+which everyone together reaches.
 
 Paper            here                     Paper           here
 L                1 / lr                   E epochs        local_steps = "E epochs"

@@ -12,10 +12,11 @@ Loss and gradient are taken over all of the client's rows, whatever the batch si
 step needs no tuning for q > 0: where 1 / lr bounds the curvature of the f_i, the sum of the h_i
 bounds that of the objective.
 
-With a cohort: what is printed is the quotient of two sums over S, whose mean over the draws is not
-the quotient of the sums over all. Of a cohort of one, f_i^q cancels, and with short steps the limit
-is that of q = 0, for clients that count alike under "uniform" and by a_i under "by_weight". The
-larger the cohort, the closer the limit is to the stated problem's, which is that of everyone.
+With a cohort: the step is a quotient of two sums over S, and on average over the draws it is not
+the quotient of the sums over all clients. With a cohort of one, f_i^q cancels, and with short steps
+the limit is that of q = 0, in which clients count equally under "uniform" and by a_i under
+"by_weight". The larger the cohort, the closer the limit is to the solution of the stated problem,
+which everyone together reaches.
 
 Paper            here                     Paper           here
 L                1 / lr                   p_k             the problem's weights

@@ -23,13 +23,13 @@ x, J, eta_l      model, local_steps, lr   sigma           weight_lr
 eta_g, tau       server_lr, K lr server_lr   theta        extrapolation
 rho              mu / n                   L^r, c_i        losses, ScaffPDClient.control
 
-With a cohort: the paper asks everyone, and so does this. Where clients are lost, their last losses
-stand for them in s; c is (n/m) times the sum over the m that answered, which is right in the mean;
-and the changes, all of which are along c, are averaged by lambda. With short steps the limit is
-that of everyone.
+With a cohort: the paper asks everyone, and so does this. If replies are lost, s takes the last
+known losses of those clients; c is (n/m) times the sum over the m clients that answered, which is
+right on average; and the changes, which are all along c, are averaged by lambda. With short steps
+the limit is that of full participation.
 
 Differs from the paper: its full text was not at hand, and the listing is what others report of it;
-a test holds it to the stated solution. Steps and extrapolation are constant, where the print has
+a test compares it with the known solution. Steps and extrapolation are constant; the paper has
 sequences for each of its theorems; extrapolation = 1 is their limit. psi is the quadratic one, with
 mu = 0 none, and Lambda the simplex. l_i and c_i are on one batch, and exact with full batches.
 Changes are averaged by lambda; all are along c up to the drift that the correction leaves, so that
@@ -97,16 +97,18 @@ def _losses(looks: Replies, hub: ScaffPDHub) -> tuple[Array, Array, Array]:
 
 @algorithm
 class ScaffPD(Algorithm):
-    """The worst mixture of clients, by SCAFFOLD's steps and an accelerated dual."""
+    """Training for the worst mixture of clients: SCAFFOLD's steps and an accelerated dual."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
     weight_lr: StepSize = param(step_size, "step size of the clients' weights, lambda")
     mu: float = param(
-        at_least_zero, "how strongly lambda is held to equal weights; 0: not at all", default=0.0
+        at_least_zero, "how strongly lambda is kept near equal weights; 0: not at all", default=0.0
     )
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     server_lr: StepSize = param(step_size, "step size of the hub", default=1.0)
-    extrapolation: float = param(fraction, "how far lambda looks ahead; 0: not at all", default=1.0)
+    extrapolation: float = param(
+        fraction, "factor by which losses are extrapolated for lambda; 0: not at all", default=1.0
+    )
     optimiser: Optimiser = optimiser_param()
 
     def init_hub(self, fed: FedView, key: Array, /) -> ScaffPDHub:

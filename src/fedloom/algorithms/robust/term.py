@@ -19,15 +19,15 @@ Paper            here                     Paper           here
 t                tilt                     lambda          tracking
 R_tilde          TERMHub.level, r         w_{t,x}         e_i / z
 
-With a cohort: everyone with tracking = 1 is Algorithm 1, whose weights sum to one. With fewer, z
-remembers earlier rounds as in Algorithm 2. Of z a part of `tracking` is of the cohort itself, and
-the mean of a quotient is not the quotient of the means: the smaller this part, the closer is the
-limit with short steps to the stated problem's.
+With a cohort: everyone with tracking = 1 is Algorithm 1, whose weights sum to one. With fewer
+clients, z remembers earlier rounds as in Algorithm 2. A part `tracking` of z comes from the cohort
+itself, and the mean of a quotient is not the quotient of the means: the smaller this part, the
+closer the limit with short steps is to the solution of the stated problem.
 
 Differs from the paper: Algorithm 2 draws a group and then a batch of it, and takes one step;
 here a cohort takes K, as in its experiments on federated data. Clients carry the problem's weights.
 Exponents are kept between -50 and 50, which matters only while r is far from R. r begins at the
-mean of the losses, where the print begins at R: with a large t and a small cohort the first steps
+mean of the losses, where the paper begins at R: with a large t and a small cohort the first steps
 are up to 1 / tracking times too long.
 """
 
@@ -69,15 +69,15 @@ class Tilted(NamedTuple):
 
 @algorithm
 class TERM(Algorithm):
-    """Averaging by exponentials of the losses: fair for t > 0, wary for t < 0."""
+    """Averaging weighted by exponentials of the losses: fair for t > 0, cautious for t < 0."""
 
     lr: StepSize = param(step_size, "step size of the local steps")
-    tilt: float = param(_tilt, "t: how much more a large loss counts; below 0: how much less")
+    tilt: float = param(_tilt, "the tilt t: above 0 large losses count more, below 0 less")
     local_steps: int | str = param(steps_rule, "local steps a round", default=10)
     cohort: int | None = cohort_param()
     tracking: float | None = param(
         positive_fraction.or_none("the fraction of clients that is asked"),
-        "weight of a round's losses in what is known of the tilted loss",
+        "weight of a round's losses in the estimate of the tilted loss",
         default=None,
     )
     optimiser: Optimiser = optimiser_param()

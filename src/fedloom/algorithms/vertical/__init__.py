@@ -1,4 +1,4 @@
-"""Vertical: the same people, other columns at each party."""
+"""Vertical: the same people, with different columns at each party."""
 
 from fedloom.algorithms.entry import MethodEntry
 from fedloom.algorithms.vertical.cvfl import CVFL

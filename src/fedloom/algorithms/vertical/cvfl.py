@@ -18,7 +18,7 @@ Paper     here                      Paper     here
 theta_0   CVFL's hub, model (w)     Q         local_steps
 theta_m   SplitParty.share (x_i)    C_m       compressor
 
-With a cohort: there is none, a row needs all its parts.
+With a cohort: there is none, because a row needs the parts of all parties.
 
 Differs from the paper: w goes down uncompressed, because what a sparse copy of a network does to
 embeddings is not small; and an optimiser may stand in the place of plain steps. Without a fusion
@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
 
 @algorithm
 class CVFL(Algorithm):
-    """Compressed embeddings up, those of all down, then local steps."""
+    """Split training with compressed embeddings of all parties and local steps."""
 
     takes: ClassVar[str] = "vertical"
     takes_fusion: ClassVar[bool] = True

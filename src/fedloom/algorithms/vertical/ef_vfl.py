@@ -15,7 +15,7 @@ row that was drawn a few times only has a poor surrogate, so that it takes sever
 rows. Only what goes up is compressed. The surrogates take rows x embedding numbers at a party, and
 as many for each party at the hub.
 
-With a cohort: there is none, a row needs all its parts.
+With a cohort: there is none, because a row needs the parts of all parties.
 
 Differs from the paper: surrogates start at zero, so that c_i of a row's first batch is C(h_i); an
 optimiser may stand in the place of plain steps. The paper's other variant, in which parties know
@@ -56,7 +56,7 @@ class SurrogateParty(NamedTuple):
 
 @algorithm
 class EFVFL(Algorithm):
-    """Compressed differences up, derivatives down."""
+    """Split training with compressed differences of embeddings, and error feedback."""
 
     takes: ClassVar[str] = "vertical"
     takes_fusion: ClassVar[bool] = True

@@ -44,7 +44,7 @@ def theory(c: Constants) -> Array:
 
 @algorithm
 class EGVFL(Algorithm):
-    """Extragradient steps of hub and parties."""
+    """Extragradient steps of hub and parties on a saddle point problem."""
 
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True

@@ -36,7 +36,7 @@ from fedloom.types import Array
 
 
 def some_places(key: Array, size: int, per_cent: int) -> Array:
-    """So many in a hundred of `size` places, rounded up, drawn without replacement."""
+    """Draw `per_cent` of `size` places, rounded up, without replacement."""
     return draws.distinct(key, draws.domain(size), math.ceil(per_cent * size / 100))
 
 
@@ -55,8 +55,10 @@ class EGVFLCoordinate(Algorithm):
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True
 
-    rows: int = param(PER_CENT, "rows in a hundred of which a party computes its product")
-    columns: int = param(PER_CENT, "columns in a hundred of which it computes the adjoint one")
+    rows: int = param(PER_CENT, "per cent of the entries of its product that a party computes")
+    columns: int = param(
+        PER_CENT, "per cent of the entries of the adjoint product that a party computes"
+    )
     shared: bool = param(flag, "whether all parties draw the same rows", default=True)
     refresh: float | None = references.refresh_param()
     reference: str = references.reference_param()

@@ -7,7 +7,7 @@ Beznosikov et al., Algorithm 3: Algorithm 2 (`egvfl_compressed`) with a biased c
 
     step = (1/4) min{1, 1/L_r, 1/L_l, sqrt(p / (delta^2 (Lm + n max_i lam_max(A_i A_i'))))}
 
-Differs from the paper: the residuals e stay where they are, though line 7 of the print sends one,
+Differs from the paper: the residuals e stay where they are, though line 7 of the paper sends one,
 and one exchange in full comes before the first iteration. Theorem 3.4 also bounds the step by an
 omega that biased compressors do not have; it is left out. The step by theory is very small;
 experiments tune it.

@@ -35,7 +35,7 @@ def estimate(replies: Replies, n: int) -> Array:
 
 @algorithm
 class EGVFLPartial(Algorithm):
-    """Extragradient steps with products of a few parties."""
+    """Extragradient steps in which only some parties send their products."""
 
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True

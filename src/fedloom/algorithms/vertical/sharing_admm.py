@@ -51,7 +51,7 @@ class SharingParty(NamedTuple):
 
 @algorithm
 class SharingADMM(Algorithm):
-    """Alternating directions on shares and slack."""
+    """ADMM that alternates between the parties' shares and the hub's slack."""
 
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class SharingADMM(Algorithm):
     beta_trick: bool = scaling.beta_param()
     eigenvalue: str = scaling.eigenvalue_param()
     inner_steps: int = param(
-        at_least(1), "steps of a party's own solver, where there is a regulariser", default=50
+        at_least(1), "steps of a party's own solver, if there is a regulariser", default=50
     )
 
     gauge = staticmethod(scaling.gauge)

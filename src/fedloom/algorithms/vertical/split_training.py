@@ -11,7 +11,7 @@ Ceballos et al., "SplitNN-driven vertical partitioning", 2020, with embeddings s
 This is a step of stochastic gradient descent on the whole network; labels stay with the hub. What
 comes down, derivatives of the loss in embeddings, tells a party much of the labels nonetheless.
 
-With a cohort: there is none, a row needs all its parts.
+With a cohort: there is none, because a row needs the parts of all parties.
 
 Differs from the paper: the batch is drawn anew in each round, and an optimiser may stand in the
 place of plain steps. Without a fusion network the parties' parts of the scores are summed.
@@ -32,7 +32,7 @@ from fedloom.types import Array
 
 @algorithm
 class SplitTraining(Algorithm):
-    """Embeddings up, their derivatives down."""
+    """Split training: embeddings go to the hub, their derivatives back to the parties."""
 
     takes: ClassVar[str] = "vertical"
     takes_fusion: ClassVar[bool] = True

@@ -39,7 +39,7 @@ class SplitParty(NamedTuple):
 
 def optimiser_param() -> Any:
     """A field for the optimiser of hub and parties."""
-    return optimisers.optimiser_param("of hub and parties, remembered from round to round")
+    return optimisers.optimiser_param("hub and parties keep from round to round")
 
 
 def first_hub(fed: VerticalFedView, key: Array, optimiser: Optimiser) -> SplitHub:

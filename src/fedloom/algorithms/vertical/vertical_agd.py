@@ -45,7 +45,7 @@ class MomentumParty(NamedTuple):
 
 @algorithm
 class VerticalAGD(Algorithm):
-    """Gradient descent on all columns at once, with constant momentum."""
+    """Accelerated gradient descent on all columns at once, with constant momentum."""
 
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True

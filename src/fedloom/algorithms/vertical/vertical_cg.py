@@ -77,7 +77,7 @@ class Products(NamedTuple):
 
 @algorithm
 class VerticalCG(Algorithm):
-    """The best point of all that are reached by one product with the columns a round."""
+    """Conjugate gradients: the best point that one product with the columns a round can reach."""
 
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True
@@ -139,5 +139,5 @@ class VerticalCG(Algorithm):
 
 
 def _ratio(above: Array, below: Array) -> Array:
-    """Their quotient; zero where there is nothing to divide by."""
+    """The quotient of two numbers; zero if the second one is zero."""
     return jnp.where(below > 0, above / jnp.where(below > 0, below, 1), 0)

@@ -61,7 +61,7 @@ def theory(c: Constants) -> Array:
 
 @algorithm
 class VerticalOGDA(Algorithm):
-    """Steps of hub and parties along twice the gradient less the one before."""
+    """Optimistic steps of hub and parties: along twice the gradient less the one before."""
 
     takes: ClassVar[str] = "vertical"
     needs_everyone: ClassVar[bool] = True

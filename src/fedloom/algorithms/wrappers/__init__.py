@@ -1,4 +1,4 @@
-"""Wrappers: what may stand between a method and its clients; each works on any horizontal method.
+"""Wrappers: they change what passes between a method and its clients, for any horizontal method.
 
 A wrapper is itself an algorithm that holds another one, so wrappers nest:
 `Unreliable(Private(FedAvg(lr=0.1), clip=1, noise=2), drop=0.1)`.

@@ -1,6 +1,6 @@
-"""The replies that a robustly aggregated method gets: nothing can be had of them but robust means.
+"""The replies that a method inside `Robust` gets: they give robust means, and no single reply.
 
-`fedloom.algorithms.wrappers.robust` says what is what.
+`fedloom.algorithms.wrappers.robust` explains which mean becomes which aggregate.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from fedloom.types import Array, Held, Tree
 
 
 class Aggregated:
-    """Replies in whose means single clients count for little."""
+    """Replies whose means and sums are robust aggregates."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class Aggregated:
         self._ones = Replies(jnp.ones(len(cohort)), self.cohort)
 
     def sum(self, weights: Held | None = None) -> Tree:
-        """The aggregate times the weight of who is there, or how that of all totals changed."""
+        """The aggregate times the weights that arrived, or how the aggregate of totals changed."""
         self.needs_total |= weights is self._fed.weights
         if weights is self._fed.weights and jax.tree.leaves(self._before):
             return jax.tree.map(self._moved, self._before, self.total())
         return self._times(self._ones.sum(weights), weights)
 
     def mean(self) -> Tree:
-        """The aggregate, all clients counting alike."""
+        """The aggregate in which all clients count equally."""
         return self.average(None)
 
     def average(self, weights: Held | None) -> Tree:
@@ -58,7 +58,7 @@ class Aggregated:
         return self._times(self._ones.average(weights), weights)
 
     def estimate(self, weights: Held) -> Tree:
-        """The aggregate by these weights, times what makes its weight that of all clients."""
+        """The aggregate by these weights, times the factor that `Replies.estimate` has."""
         return self._times(self._ones.estimate(weights), weights)
 
     def map(self, function: Callable[[Any], Any]) -> "Aggregated":
@@ -86,7 +86,7 @@ class Aggregated:
         return jax.tree.map(lambda v: factor.astype(v.dtype) * v, self._aggregate(weights))
 
     def _aggregate(self, weights: Held | None) -> Tree:
-        """One for each vector of weights: a reply is trusted in all its parts or in none."""
+        """The aggregate of whole replies by these weights, computed once for the same weights."""
         for known, found in self._known:
             if known is weights:
                 return found
@@ -115,8 +115,8 @@ class Aggregated:
         owner, asked = self._said
         raise ProtocolError(
             f"Robust is for methods whose hub uses nothing but means of replies: the hub of "
-            f"{owner} looks at single replies to {asked!r}, by .{name}, and a malicious one would "
-            f"have its way there. Choose another method."
+            f"{owner} looks at single replies to {asked!r}, by .{name}, where one malicious reply "
+            f"could decide. Choose another method."
         )
 
 

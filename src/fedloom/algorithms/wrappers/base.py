@@ -1,4 +1,4 @@
-"""What all wrappers share: an inner method, to which everything else is passed on."""
+"""The base of wrappers: they hold an inner method, and pass on to it what they do not change."""
 
 from collections.abc import Iterator
 
@@ -36,12 +36,12 @@ class Wrapper(Algorithm):
 
     @property
     def takes_regulariser(self) -> bool:  # type: ignore[override]
-        """Whether the inner method heeds the problem's g."""
+        """Whether the inner method uses the regulariser g."""
         return self.inner.takes_regulariser
 
     @property
     def takes_constraint(self) -> bool:  # type: ignore[override]
-        """Whether the inner method does where g is a constraint."""
+        """Whether the inner method can use a g that is a constraint."""
         return self.inner.takes_constraint
 
     @property
@@ -95,7 +95,7 @@ class Wrapper(Algorithm):
 
 
 def check_horizontal(wrapper: Wrapper) -> None:
-    """Refuse methods whose clients hold other columns: none of them can be spared or averaged."""
+    """Refuse vertical methods, which need the exact reply of every party."""
     if wrapper.inner.needs_everyone:
         raise ParameterError(
             f"{type(wrapper).__name__} is for horizontal methods, and "

@@ -3,8 +3,8 @@
     client    runs its method; each array of its reply becomes Q(array)
     hub       restores the arrays before the method sees them
 
-Only what clients send is compressed, because that is what differs from client to client and what
-their uplinks feel. Methods that send changes of models, such as FedAvg and SCAFFOLD, keep their
+Only what clients send is compressed: it differs from client to client, and uplinks are the slower
+direction. Methods that send changes of models, such as FedAvg and SCAFFOLD, keep their
 fixed points in expectation with an unbiased compressor. A biased one is used as it is, without
 error feedback.
 """
@@ -70,7 +70,7 @@ class Compressed(Wrapper):
         return client, jax.tree.unflatten(structure, packed)
 
     def _packed(self, leaf: Array, key: Array) -> Tree:
-        """Numbers alone, and whole numbers, go as they are."""
+        """The compressed array; scalars and integer arrays are sent uncompressed."""
         leaf = jnp.asarray(leaf)
         if leaf.ndim == 0 or not jnp.issubdtype(leaf.dtype, jnp.floating):
             return leaf

@@ -1,4 +1,4 @@
-"""Poisoned replies: some clients lie, to see what a method and its aggregation make of it.
+"""Poisoned replies: some clients lie, to test how a method and its aggregation cope.
 
     malicious      clients 0 .. fraction * n - 1, rounded, in every exchange of every round
     sign_flip      r <- - size r
@@ -22,7 +22,7 @@ from fedloom.types import Array, Tree
 
 @algorithm
 class Poisoned(Wrapper):
-    """A fraction of the clients sends false replies, around any horizontal method."""
+    """A fraction of the clients sends false replies; for any horizontal method."""
 
     inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     attack: str = param(one_of("sign_flip", "scaled", "same_value"), "what malicious clients send")

@@ -59,12 +59,12 @@ _secret = Rule(lambda v: isinstance(v, tuple) and len(v) == _WORDS, "not for set
 
 @algorithm
 class Private(Wrapper):
-    """Clipping and Gaussian noise, around any horizontal method."""
+    """Clipping and Gaussian noise, for any horizontal method."""
 
     inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     clip: float = param(positive, "the largest length of a client's reply")
     noise: float = param(at_least_zero, "standard deviation of the noise, in units of clip")
-    delta: float = param(between(0, 1), "at which delta epsilon is computed", default=1e-5)
+    delta: float = param(between(0, 1), "the delta at which epsilon is computed", default=1e-5)
     at: str = param(one_of("hub", "client"), "who adds the noise", default="hub")
     secret: tuple[float, ...] = dataclasses.field(
         default=(0.0,) * _WORDS,

@@ -52,10 +52,10 @@ class AggregatedHub(NamedTuple):
 
 @algorithm
 class Robust(Wrapper):
-    """Means that withstand malicious clients, in any method whose hub uses means."""
+    """Robust aggregation: means that withstand malicious clients, for methods that use means."""
 
     inner: Algorithm = param(instance_of(Algorithm), "the method inside")
-    aggregator: Aggregator = param(instance_of(Aggregator), "what is taken in the place of a mean")
+    aggregator: Aggregator = param(instance_of(Aggregator), "the aggregator that replaces means")
 
     def __post_init__(self) -> None:
         check_horizontal(self)
@@ -63,12 +63,12 @@ class Robust(Wrapper):
             other = type(self.inner).__name__
             raise ParameterError(
                 f"Robust stands next to the method, because what other wrappers do to single "
-                f"replies comes first; got {other} inside it. Turn them round: {other}(Robust("
+                f"replies comes first; got {other} inside it. Swap them: {other}(Robust("
                 f"...)), or in a settings file put the table of Robust first."
             )
 
     def init_hub(self, fed: Any, key: Array, /) -> AggregatedHub:
-        """The inner method's state, and nothing said so far."""
+        """The inner method's state, and totals of zero."""
         return AggregatedHub(self.inner.init_hub(fed, key), totals_of(self.inner, fed, key))
 
     def opening(self, hub: AggregatedHub, fed: Any, key: Array, /) -> Round:

@@ -34,12 +34,14 @@ _AWAY, _LATE = 0xA4A1, 0x1A7E  # folded into the round's key, beside what the in
 
 @algorithm
 class Unreliable(Wrapper):
-    """Random drop-outs and stragglers, around any horizontal method."""
+    """Random drop-outs and stragglers, for any horizontal method."""
 
     inner: Algorithm = param(instance_of(Algorithm), "the method inside")
     drop: float = param(fraction, "probability that a client is away for a round", default=0.0)
     late: float = param(
-        fraction, "probability that a reply misses the deadline, its work being done", default=0.0
+        fraction,
+        "probability that a reply misses the deadline after the client has done its work",
+        default=0.0,
     )
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""With whom a site sums, and the texts that sites sign for each other.
+"""The sites that sum together, and the texts that they sign for each other.
 
-A signature is over everything that must be the same at both ends. What the server told one site and
-not another then shows, because the signatures do not fit.
+A signature covers everything that must be the same at both ends. If the server told one site
+something else than another, the signatures do not fit, and both notice.
 """
 
 import hashlib
@@ -64,10 +64,10 @@ def circle_of(run: str, tables: Any, facts: dict[str, Any], body: bytes) -> Circ
 
 
 def digest(data: bytes) -> str:
-    """Short for some bytes."""
+    """A digest of some bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
 def _text(purpose: str, *parts: Any) -> bytes:
-    """One text for one meaning: nothing that is signed for one purpose serves another."""
+    """The text to sign; texts for different purposes differ, so no signature serves two."""
     return json.dumps(["fedloom secure sum", purpose, *parts], sort_keys=True).encode()

@@ -62,7 +62,7 @@ class SecureHub(Hub):
             if self._lost == _PATIENCE:
                 raise FederationError(
                     f"{_PATIENCE} rounds in a row are lost; the last one because {error}. See the "
-                    f"notes and the sites' logs, mend that, then go on with --resume."
+                    f"notes and the sites' logs, fix the cause, then go on with --resume."
                 ) from error
         return self._shown
 

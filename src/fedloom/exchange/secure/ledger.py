@@ -1,4 +1,4 @@
-"""What a site has said in the secure sums of a run: never twice in different company.
+"""What a site has sent in the secure sums of a run, so that it is in no second sum with others.
 
 Two sums of the same parts over other sites differ by single parts: S(0123) - S(012) is the part of
 site 3. So a site notes, before its part leaves, the question and the members; and before it agrees

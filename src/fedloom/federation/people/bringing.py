@@ -1,4 +1,4 @@
-"""The folder of a run that comes home: whole, as `fedloom run` would have left it."""
+"""Fetch the folder of a run, and complete it to what `fedloom run` would have left."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ REPORT = "report.html"
 
 
 def bring(session: Session, record: Record, job: str, out: Path) -> Result:
-    """Fetch what a job has left, and put settings, coefficients and a report beside it."""
+    """Fetch the result of a job, and add the settings, coefficients and a report."""
     result = session.fetch(job, out, lambda told: record.end(job, told))
     return whole(result, record, out)
 

@@ -41,30 +41,31 @@ def federate(
     resume: bool = False,
     progress: bool | Progress | None = None,
 ) -> Result:
-    """Run a method over the sites of a federation, and return what came of it.
+    """Train with a method over the real sites of a federation, and return the result.
 
     Args:
-        algorithm: The method.
-        problem: What is optimised.
-        kit: The folder that `fedloom provision` made for the person who runs this.
+        algorithm: The method, such as `fl.algorithms.Scaffold(lr=0.1)`.
+        problem: What is optimised, such as `fl.problems.Logistic(l2=1e-3)`.
+        kit: Your kit: the folder that `fedloom provision` made for the person who submits the run.
         label: The column to predict, in every site's table.
-        out: Folder for the result.
-        features: The columns to predict from; None: all others.
+        out: The folder for the result.
+        features: The columns to predict from; None: all others (of raw tables, all except those
+            that look like keys or dates).
         data: Further settings of [data]: `{"sites": "*"}` to prepare raw tables together, or `id`
-            and `join` where parties hold columns of the same people.
-        rounds: How many rounds.
+            and `join` if parties hold different columns of the same people.
+        rounds: The number of rounds.
         batch_size: Rows in a stochastic gradient; None: full gradients.
-        seed: The same seed gives the same trajectory as `simulate`, to rounding.
-        eval_every: Rounds between two evaluations.
-        metrics: Names; None: the problem's own.
+        seed: The random seed. The trajectory is that of `simulate` with this seed, to rounding.
+        eval_every: The number of rounds from one evaluation to the next.
+        metrics: Names of metrics; None: the metrics of the problem.
         precision: "float32" or "float64".
-        sites: Who takes part; None: all that are connected.
-        min_sites: With fewer sites than this the run pauses; None: all of them.
-        timeout: Seconds after which a silent site is left out.
-        fresh_if_stale: Whether a site that lost its state may start afresh.
-        secure_aggregation: Whether the server learns sums of replies only.
-        resume: Whether to go on with the last run of the same settings.
-        progress: Whether to show a bar; None: where standard error is a terminal.
+        sites: The sites that take part; None: all that are connected.
+        min_sites: The run pauses while fewer sites than this are there; None: all of them.
+        timeout: Seconds after which a site that does not answer is left out.
+        fresh_if_stale: Whether a site that has lost its state may start with a fresh one.
+        secure_aggregation: Whether the server learns only sums of replies, no single reply.
+        resume: Whether to continue the last run with the same settings.
+        progress: Whether to show a progress bar; None: only if standard error is a terminal.
     """
     check_method("federate", algorithm)
     check_problem("federate", problem)

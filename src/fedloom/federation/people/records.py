@@ -1,4 +1,4 @@
-"""What a person's kit remembers of runs: who was asked, with which settings, and how they ended."""
+"""The records of runs in a person's kit: their sites, settings and how they ended."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ RECORDS = "runs"  # folder of a person's kit: what was submitted
 
 
 class Record:
-    """What a person's kit remembers of a run."""
+    """The record of a run in a person's kit."""
 
     def __init__(self, kit: Kit, run: str):
         self.run = run

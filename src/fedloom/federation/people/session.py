@@ -46,7 +46,7 @@ class Session:
         return str(self._asked(self._flare.get_job_status, job))
 
     def status(self, job: str) -> dict[str, Any] | None:
-        """How the run stands by its own word; None where the job does not answer."""
+        """How the run stands, as its job says; None if the job does not answer."""
         try:
             told = self._flare.do_app_command(job, TOPIC, None)
         except Exception:  # FLARE raises many kinds where a job is about to begin or to end
@@ -140,7 +140,7 @@ def check_home(out: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """The files of a result, and whatever else the server may have put there not."""
+    """Copy the files of a result, and nothing else that the server may have put there."""
     for name in NAMES:
         file = source / name
         if file.is_file() and not file.is_symlink():

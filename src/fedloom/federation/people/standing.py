@@ -1,4 +1,4 @@
-"""How runs stand, in words for people: FLARE calls a run that sites refused "completed"."""
+"""How runs stand, in words for people; FLARE calls even a run that sites refused "completed"."""
 
 from collections.abc import Callable
 from typing import Any

@@ -135,7 +135,7 @@ class _Watch:
             time.sleep(POLL_SECONDS)
 
     def _watch(self, session: Session, job: str) -> bool:
-        """Follow one job; True where it came to a proper end, False where it must go on anew."""
+        """Follow one job; True if it came to a proper end, False if it must be submitted again."""
         noted = 0
         began = time.monotonic()
         while True:
@@ -170,7 +170,7 @@ class _Watch:
                 return False
 
     def _waits_in_line(self, session: Session, job: str) -> bool:
-        """Whether the server is at work on another run, which this one must wait for."""
+        """Whether this run waits because the server is busy with another one."""
         try:
             going = [row for row in session.jobs() if row.get("status") in GOING]
         except FederationError:
@@ -192,7 +192,7 @@ class _Watch:
         return state
 
     def _someone_is_back(self, session: Session, status: dict[str, Any]) -> bool:
-        """Whether a site that the job has lost is heard of, and so runs without its job."""
+        """Whether a site that the job has lost is connected again, but without the job."""
         if not status["lost"]:
             return False
         heard = session.sites()

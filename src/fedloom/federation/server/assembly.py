@@ -1,6 +1,6 @@
-"""How a run begins: hello to every site, who of them takes part, and what each hears of the others.
+"""The beginning of a run: say hello to every site, settle who takes part, and introduce them.
 
-Whatever is wrong with one site costs that site only, as long as enough are left.
+If something is wrong with a site, only that site is left out, as long as enough are left.
 """
 
 import json
@@ -86,7 +86,7 @@ class Assembly:
                 ) from None
 
     def _check_enough(self) -> None:
-        """At the start nobody is worth waiting for: who is not there now has said no."""
+        """Raise if too few sites take part; at the start the run does not wait for the others."""
         if len(self.sites.live) < self.sites.min_sites:
             raise FederationError(
                 f"{len(self.sites.live)} of {len(self.sites.calls)} sites take part, and the run "
@@ -96,7 +96,7 @@ class Assembly:
     def _heard(
         self, questions: dict[str, tuple[str, Facts, bytes]], read: Callable[[str], Facts]
     ) -> dict[str, Facts]:
-        """What sites answer; one that says nothing, or what makes no sense, is left out."""
+        """The answers of sites; a site without an answer, or with an invalid one, is left out."""
         heard: dict[str, Facts] = {}
         for name, answer in self.sites.ask_each(questions).items():
             try:

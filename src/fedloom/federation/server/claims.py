@@ -1,7 +1,7 @@
-"""What sites say of themselves, read with suspicion before anything is made of it.
+"""What sites say of themselves, checked before it is used.
 
-A site that says something else than its part is left out and named; the others go on. What it says
-may still be false: nobody can check how many rows it has.
+A site whose answer is invalid is left out and named; the others go on. A valid answer may still be
+false: nobody can check how many rows a site has.
 """
 
 import json
@@ -25,7 +25,7 @@ _KINDS = {NUMBER, WORD, EMPTY, KEY, DATE}
 
 
 class UnfitError(Exception):
-    """A site does not fit the others, which go on without it."""
+    """A site does not fit the others; they go on without it."""
 
     def __init__(self, site: str, why: str):
         super().__init__(why)
@@ -158,9 +158,9 @@ def metrics(text: str, due: Iterable[str] = ()) -> dict[str, float]:
 
 
 def check_alike(said: Mapping[str, Hashable], why: Callable[[Any, Any], str]) -> None:
-    """Raise UnfitError for a site that says something else than most; `why` puts it in words.
+    """Raise UnfitError for a site whose answer differs from that of most; `why` says it in words.
 
-    Of two things that as many say, the one that comes first counts.
+    With a tie, the answer that comes first counts.
     """
     for usual, _ in Counter(said.values()).most_common(1):
         for name, own in said.items():
@@ -187,7 +187,7 @@ def _need_names(what: str, given: Any, most: int) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """A finite one, and no whole number of a thousand digits."""
+    """Whether this is a finite float, or a whole number that a float holds exactly."""
     whole = type(value) is int and abs(value) <= _LARGEST
     return whole or (isinstance(value, float) and math.isfinite(value))
 

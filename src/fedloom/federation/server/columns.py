@@ -250,7 +250,7 @@ class ColumnsAtServer:
         for name, answer in answers.items():
             if isinstance(answer, SiteError):
                 raise FederationError(
-                    f"{name} could not keep its share of the model: {answer}. Mend that, then go "
+                    f"{name} could not keep its share of the model: {answer}. Fix that, then go "
                     f"on with --resume."
                 )
         return []

@@ -1,4 +1,4 @@
-"""The server of a run: who takes part, and how it stands."""
+"""The server's side of a run: settles who takes part, conducts it, and reports how it stands."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,7 +22,7 @@ Facts = dict[str, Any]
 
 
 class Conductor:
-    """A run at the server, from the first hello to the result."""
+    """A run at the server, from the first `hello` to the result."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class Conductor:
         self.course: Course | None = None  # once it is settled who takes part
 
     def _quorum(self, sites: int) -> int:
-        """How many must be there: below the least of a secure sum it is better to wait."""
+        """How many sites must be there; with secure sums at least as many as a sum needs."""
         least = LEAST if self.federation.secure_aggregation else 1
         return max(self.federation.min_sites or sites, least)
 
     def note(self, text: str) -> None:
-        """Something that the person who follows the run should read."""
+        """Add a note for the person who follows the run."""
         self.notes.append(text)
         self.log(text)
 

@@ -110,7 +110,7 @@ class Course:
             self._restore(saved)
 
     def play(self) -> None:
-        """All exchanges that are left; then every site may keep what is its own."""
+        """Play all exchanges that are left; then let every site keep its own model or share."""
         run, hub = self.settings.run, self.hub
         if not self.progress.rows:
             self._persist(hub.open)
@@ -135,7 +135,7 @@ class Course:
             )
 
     def _persist(self, part: Callable[[], Tree]) -> Tree:
-        """Play a part of the run; where sites become too few, wait for them and play it again."""
+        """Play a part of the run; if too few sites are left, wait for them and play it again."""
         while True:
             try:
                 self.sites.check_quorum()

@@ -128,7 +128,7 @@ class RowsAtServer:
         if isinstance(hub, SecureHub):
             found = summed_metrics.means(hub, wire.encode(model), wanted)
             return wanted.in_order(self._of_the_whole(hub, wanted, model, found)), {}
-        answers = sites.ask_each(about_states(hub, "measure", body=wire.encode(model)))
+        answers = sites.ask_each(about_states(hub, "measure", wire.encode(model)))
         sites.check_quorum()
         heard = {
             name: answer for name, answer in answers.items() if not isinstance(answer, SiteError)
@@ -184,7 +184,7 @@ class RowsAtServer:
         if not personal and not isinstance(self.settings.problem, Personal):
             return []
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
-        answers = sites.ask_each(about_states(hub, "keep", body=wire.encode(model)))
+        answers = sites.ask_each(about_states(hub, "keep", wire.encode(model)))
         return [
             f"{name} could not keep its own model: {answer}"
             for name, answer in answers.items()

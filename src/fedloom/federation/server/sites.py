@@ -71,14 +71,14 @@ class Sites:
         return [name for name in self.names if name in self.calls and name not in away]
 
     def leave_out(self, name: str, error: SiteError) -> None:
-        """Go on without a site: until it is back, or for good where it said no."""
+        """Go on without a site until it is back, or for good if it refused."""
         if error.kind in _ALIVE:
             self.refused[name] = str(error)
         else:
             self.lost.setdefault(name, time.time())
 
     def judge(self, name: str, fault: str | None) -> None:
-        """A site that is there gave a valid reply, or none; again and again, it is left out."""
+        """Count a site's invalid replies in a row; after too many the site is left out."""
         if fault is None or name in self.lost:
             self._strikes.pop(name, None)
             return
@@ -109,7 +109,7 @@ class Sites:
     def ask_each(
         self, questions: Mapping[str, tuple[str, Facts, bytes]]
     ) -> dict[str, tuple[str, bytes] | SiteError]:
-        """Put questions to sites, all at once; who is left out gets none.
+        """Ask sites, all at once; those that are left out are not asked.
 
         Answers are in the order of the questions.
         """
@@ -205,12 +205,10 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def about_states(
-    hub: Hub, verb: str, facts: Facts | None = None, body: bytes = b""
-) -> dict[str, tuple[str, Facts, bytes]]:
-    """A question to every site that concerns its state as the hub knows it."""
+def about_states(hub: Hub, verb: str, body: bytes = b"") -> dict[str, tuple[str, Facts, bytes]]:
+    """A question to every site, with the state of the site that it is about."""
     return {
-        name: (verb, {**(facts or {}), "after": hub.ages[id], "round": hub.round}, body)
+        name: (verb, {"after": hub.ages[id], "round": hub.round}, body)
         for id, name in enumerate(hub.names)
     }
 

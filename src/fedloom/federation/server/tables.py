@@ -143,7 +143,7 @@ class TablesAtServer(RowsAtServer):
     def _bounded(
         self, letters: Mapping[int, Letter], said: Sequence[Expected]
     ) -> dict[int, bytes | Lost]:
-        """Sums as sites send them, but for those that are beyond all reason."""
+        """The answers of sites; one with impossibly large sums counts as lost."""
         answers = dict(self.sites.send(letters, "meet"))
         for id, answer in answers.items():
             if isinstance(answer, Lost):

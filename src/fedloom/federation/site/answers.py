@@ -1,9 +1,9 @@
-"""What a site has answered in a run: the same question gets the same answer, another one none.
+"""A site's answers in a run: the same question gets the same answer, a different one is refused.
 
-A server that could ask once more, with another model or with the same one, would learn from the
-difference what noise hides, or average the noise away. What was answered is therefore kept in the
-site's kit, so that neither a restart of the site nor one of the server forgets it. An honest server
-goes back by one round at most: answers of older rounds are deleted, and nobody gets new ones.
+If a server could ask again, with the same model or another one, it could average the noise away, or
+learn from the difference what the noise hides. Answers are therefore kept in the site's kit, where
+they survive restarts of the site and of the server. An honest server goes back by at most one
+round; answers of older rounds are deleted, and those rounds are never answered again.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""A site's privacy budget: what its replies have told so far, over all runs, and when to stop.
+"""A site's privacy budget: how much its replies have disclosed over all runs, and when to stop.
 
 Every reply with noise is a Gaussian mechanism, under replacement of all rows of the site by others.
-The file `budget.json` in the kit counts them, by the noise that they carried; a reply is counted
-before it leaves. A reply without noise has no bound, so a site with a budget gives none. Metrics
-are not covered: a policy with a budget forbids them.
+The file `budget.json` in the kit counts replies by the noise that they carried, each before it
+leaves. Nothing bounds what a reply without noise discloses, so a site with a budget gives none.
+Metrics are not covered: a policy with a budget forbids them.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class Budget:
         self.policy = policy
 
     def check(self, noise: float | None) -> None:
-        """Refuse a run for which there is nothing left, or that nothing could be left of."""
+        """Refuse a run if the budget is spent, or if its replies would carry no noise."""
         if self.policy.epsilon is None:
             return
         if noise is None:
@@ -99,7 +99,7 @@ class Budget:
                 yield read_json(self.file)["runs"] if self.file.exists() else {}
             except DataError:
                 raise RefusedError(
-                    "the account of this site's privacy budget is damaged. Its owner must mend it."
+                    "the account of this site's privacy budget is damaged. Its owner must fix it."
                 ) from None
 
 

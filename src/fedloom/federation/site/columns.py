@@ -1,7 +1,7 @@
-"""A party that holds columns of the people whom others hold too: its join, its share, its metrics.
+"""A party that holds columns of people whom other parties hold too: its join, share and metrics.
 
 Its columns and its share of the model stay with it. For metrics it sends its part of the scores,
-which is what the method's own messages consist of too.
+as it does in the method's own messages.
 """
 
 from pathlib import Path
@@ -54,7 +54,7 @@ class ColumnsAtSite:
         return {"people": len(self.ids)}
 
     def meet(self, facts: Facts, request: bytes) -> tuple[Facts, bytes]:
-        """Help the label party to find the people in common."""
+        """Help the label party find the people in common."""
         if self.joining.join == "plain":
             self.policy.check_plain_ids()
             return {}, packed(self.ids)

@@ -1,9 +1,9 @@
-"""What a site does to what it tells before it leaves.
+"""How a site protects what it sends.
 
-A reply is scaled down, and noise is added that nobody can redraw; metrics get noise and fewer
-digits. Counts of a few rows are about these rows, and are hidden: `least` is the owner's
-`least_count`. Totals stay true, so that weights by the number of rows do. Of scores leave means
-over rows, or those of each class in an order that tells of no row.
+Replies are scaled down, and get noise that nobody can draw again; metrics get noise and fewer
+digits. Counts of only a few rows are hidden: `least` is the owner's `least_count`. Totals stay
+true, and with them weights by the number of rows. Scores leave as means over rows, or sorted within
+each class, so that no score belongs to a known row.
 """
 
 import secrets
@@ -26,9 +26,7 @@ from fedloom.types import Tree
 Scored = tuple[np.ndarray, np.ndarray]  # scores and labels
 
 
-def protect(
-    reply: Tree, clip: float | None, noise: float | None, source: np.random.Generator | None = None
-) -> Tree:
+def protect(reply: Tree, clip: float | None, noise: float | None) -> Tree:
     """The reply with a norm of at most `clip`, plus noise of deviation `noise * clip`.
 
     The norm is that of all numbers of the reply together. The noise is drawn from the operating
@@ -43,7 +41,7 @@ def protect(
     factor = min(1.0, clip / norm) if norm > 0 else 1.0
     if not np.isfinite(norm):  # a step too large: no part of it may leave, nor that it was so
         leaves, factor = [np.zeros_like(leaf) for leaf in leaves], 1.0
-    source = source or _source()
+    source = _source()
 
     def changed(leaf: np.ndarray) -> np.ndarray:
         scaled = leaf.astype(np.float64) * factor
@@ -55,7 +53,7 @@ def protect(
 
 
 def blurred(told: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
-    """Metrics with the noise, and as many digits, as the owner lets out."""
+    """Metrics with the noise and the number of digits that the owner's policy says."""
 
     def changed(value: Any) -> Any:
         if not isinstance(value, float):
@@ -70,16 +68,16 @@ def blurred(told: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
 
 
 def check_protectable(said: Expectations) -> None:
-    """Refuse a method some of whose replies noise cannot hide."""
+    """Refuse a method with replies that clip and noise cannot protect."""
     for exchange in (exchange for stage in said.values() for exchange in stage):
         _check_real(jax.tree.leaves(exchange.reply), f" to {exchange.method!r}")
 
 
 def told_counts(counts: list[int], least: int) -> list[int]:
-    """Counts of classes with the same sum, none of which lies between 0 and `least`.
+    """Counts of classes with the same sum, none of which is above 0 and below `least`.
 
-    What a small one gets too much is taken from the largest. Where no class can spare it, the rows
-    are told as if they were evenly divided, which says nothing of any class.
+    A small count is raised to `least`, and the difference taken from the largest. If no class can
+    spare it, the rows are told as if they were evenly divided, which discloses no class.
     """
     raised = [at_least(count, least) for count in counts]
     excess = sum(raised) - sum(counts)
@@ -96,7 +94,7 @@ def told_counts(counts: list[int], least: int) -> list[int]:
 
 
 def at_least(count: int, least: int) -> int:
-    """No count between 0 and `least`."""
+    """Counts in which every one above 0 is at least `least`."""
     return max(count, least) if count else 0
 
 

@@ -1,4 +1,4 @@
-"""A site that holds rows: what it tells of them, and how a model does on them."""
+"""A site that holds rows: what it says about them, and how it measures a model on them."""
 
 import functools
 from pathlib import Path
@@ -66,7 +66,7 @@ class RowsAtSite:
         self.test = None if policy.test is None else self._read(policy, policy.test)
 
     def _read(self, policy: Policy, path: str) -> Dataset:
-        """A table, of which nothing may be used or told that the owner has not allowed."""
+        """Read the table as far as the owner's policy allows."""
         options: Facts = {"others": True} if "categories" in self.options else {}
         options |= {n: value for n, value in self.options.items() if n not in _OF_CSV}
         dialect = Dialect(**{n: self.options.get(n) for n in _OF_CSV})
@@ -87,7 +87,7 @@ class RowsAtSite:
             if told and 0 < np.count_nonzero(column) < self.least:
                 raise RefusedError(
                     f"the column {source!r} has words here that fewer than {self.least} rows hold, "
-                    f"and they would be told. Name its words with categories in [data]."
+                    f"and they would be disclosed. Name its words with categories in [data]."
                 )
         return dataset
 
@@ -132,7 +132,7 @@ class RowsAtSite:
         return one_with_rows(*place, run["batch_size"], run["precision"])
 
     def measure(self, site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
-        """How the model, or what this site makes of it, does on the site's own rows."""
+        """Measure the model, or this site's own model, on the site's own rows."""
         model, state = _handed(site, fed, facts, body)
         federation = Federation(fed, (site.group,))
         # The settings decide, which this site has agreed to, and not the hub's question.
@@ -152,7 +152,7 @@ class RowsAtSite:
         return told, wire.encode(scores) if scores else b""
 
     def keep(self, run: str, site: Site, fed: Fed, facts: Facts, body: bytes) -> None:
-        """Write the model that this site makes of the hub's to a file of its own."""
+        """Write this site's own model to a file in its kit."""
         model, state = _handed(site, fed, facts, body)
         own = taken_at(
             site.algorithm,

@@ -1,10 +1,10 @@
-"""A site of the federation: it looks at its policy first, then at its data, and answers letters.
+"""A site of the federation: it checks its policy, then reads its data, then answers letters.
 
-The hub opens a conversation with `hello`, which brings the settings of the run, and the site says
-how much it has. Parties that hold columns then `meet`, to find the people in common. `begin` tells
-who the others are. Then come letters, and at times the question how well a model does (`measure`);
-at the end a site may `keep` what is its own. Everything goes as a text of JSON for the small facts
-and bytes for arrays; the site refuses what its owner has not allowed.
+The server first calls `hello`, with the settings of the run, and the site answers how many rows it
+has. Parties that hold columns then `meet`, to find the people in common. `begin` tells who the
+others are. Then come letters, and from time to time `measure`, which asks for metrics of a model;
+at the end a site may `keep` its own model or share. Calls and answers are small facts as JSON, and
+arrays as bytes. The site refuses whatever its owner has not allowed.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ _MAY_LEAVE = (RefusedError, StaleStateError, UnopenedError, WireError)
 
 
 class SiteService:
-    """Where the hub's calls arrive."""
+    """Receives the calls of the server."""
 
     def __init__(self, kit: Path):
         self.kit = kit
@@ -128,9 +128,9 @@ class SiteService:
         facts: Facts,
         body: bytes,
     ) -> tuple[Facts, bytes]:
-        """A site hears of one run, once: what is said again is answered as before.
+        """Answer the first `hello` and the first `begin`; a repetition gets the same answer.
 
-        This holds for what was refused, too: refusals to many questions would tell as much as
+        This holds for refusals too: refusals of many different questions would disclose as much as
         answers.
         """
         told = json.dumps(facts, sort_keys=True)
@@ -144,7 +144,7 @@ class SiteService:
         return self._answered[verb]
 
     def _hello(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
-        """Is this run allowed here, and what is there for it?"""
+        """Check that the run is allowed here, and say what this site has for it."""
         check_version(facts.pop("version", None), "the server")
         name, sites = facts.pop("name"), facts.pop("sites")
         self._check_name(name)
@@ -172,7 +172,7 @@ class SiteService:
         return {**self.held.hello(), "privacy": privacy}, b""
 
     def _check_name(self, name: object) -> None:
-        """By its name a site is divided into training and test rows: it must be its own."""
+        """Refuse a wrong name: a site's training and test rows are divided by its name."""
         card = self.kit / CARD
         if not isinstance(name, str) or (card.exists() and read_json(card).get("name") != name):
             raise RefusedError("this site is called by another name than its kit has.")
@@ -239,7 +239,7 @@ class SiteService:
             )
 
     def _measure(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
-        """How a model does here: in the rounds that the settings name, once in each."""
+        """Metrics of a model here: only in the rounds that the settings name, once in each."""
         site, round = self.site, facts.pop("round", None)
         self.policy.check_metrics(self.settings.run, round)
         if self.member is not None:
@@ -253,7 +253,7 @@ class SiteService:
         return unpacked(self.answers.to(round, "metrics", question, answer))
 
     def _protected(self, letter: Letter) -> Tree:
-        """A reply as it may leave, which is counted first."""
+        """A reply, protected as the policy says, and counted against the budget first."""
         if letter.method == MEASURE:
             return self._site_metrics(letter)
         self.budget.spend(self.job.run, self.noise)
@@ -268,13 +268,13 @@ class SiteService:
         return part(blurred(told, self.policy), names_of(wanted))
 
     def _keep(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
-        """The run is over: keep what is this site's own of the model."""
+        """The run is over: keep this site's own model or share."""
         self.held.keep(self.job.run, self.site, self.fed, facts, body)
         return {}, b""
 
 
 def _in_other_words(error: Exception) -> FedloomError:
-    """What may be said outside of an error whose own words may not leave."""
+    """What the server may know of an error whose own text must stay at the site."""
     if isinstance(error, DataError):
         return DataError("its table is not what the job needs; its own log says what is wrong.")
     if isinstance(error, OSError) and error.strerror:

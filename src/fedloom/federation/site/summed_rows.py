@@ -1,7 +1,7 @@
-"""Which rows of a site's table sums were told of: one set, and never another.
+"""The rows of a site's table over which sums were sent: always the same rows.
 
-Sums with and without a row differ by that row, and who submits runs decides which rows are held
-out. So a kit remembers, for each table by its content, the rows that sums left of.
+Sums with and without a row differ by that row, and the person who submits a run decides which rows
+are held out. So a kit remembers for each table, by its content, the rows of the sums that left.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ FILE = "summed.json"
 
 
 class SummedRows:
-    """The rows that a run would take sums of, beside those that were taken before."""
+    """The rows that a run would sum, compared with those that were summed before."""
 
     def __init__(self, kit: Path, table: Path, train: "pl.DataFrame"):
         self.kit = kit
@@ -35,7 +35,7 @@ class SummedRows:
             )
 
     def note(self) -> None:
-        """Before sums leave."""
+        """Remember the rows, before sums leave."""
         with locked(self.kit):
             self.check()
             write_json(self.kit / FILE, {**self._known(), self.table: self.rows})

@@ -25,19 +25,20 @@ _INSIDE = "module."  # of the wrapper around the module that is exported
 
 
 def from_torch(module: Any, example: Any, *, norm: str | None = None) -> Graph:
-    """A PyTorch module as a network of fedloom's: its operations and arrays as data.
+    """Import a PyTorch module as a network: its operations and arrays become data.
 
-    The module is taken in the mode that it is in: in training mode, as PyTorch makes modules, its
-    dropout is on while it is trained here; after `module.eval()` it is off. Evaluation is always
-    without. Its parameters with `requires_grad` are trained; all others and its buffers stay as
-    they are. The number of rows may vary from call to call, the shape of one row not.
+    Parameters with `requires_grad` are trained; all other parameters and the buffers stay as they
+    are. Dropout is on in training if the module is in training mode, as new modules are, and off
+    after `module.eval()`; evaluation is always without it. The number of rows may vary, the shape
+    of one row may not.
 
     Args:
-        module: Takes one tensor of rows and returns one, or an object with `logits`.
-        example: A tensor of rows, (1, ...) or more.
-        norm: What becomes of batch norms, whose statistics mix the rows of a batch: "group" makes
-            them group norms, "frozen" keeps their statistics as they are, "local" trains the
-            statistics, so that a method may leave them at each client; none refuses them.
+        module: The module. It takes one tensor of rows and returns one, or an object with `logits`.
+        example: Some rows that the module takes, at least one, such as `torch.zeros(1, 3, 32, 32)`.
+        norm: What becomes of batch norms, whose statistics mix the rows of a batch. "group" turns
+            them into group norms, "frozen" keeps their statistics as they are, and "local" trains
+            the statistics, so that a method may leave them at each client. None: a module with
+            batch norms is refused.
     """
     torch = torch_here()
     example = torch.as_tensor(example)

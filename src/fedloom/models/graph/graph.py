@@ -55,12 +55,13 @@ class Contents:
 class Graph(Model):
     """A PyTorch module as data: `fl.models.from_torch`, or a file of `fedloom import-torch`.
 
-    Its model are the arrays that PyTorch would train (`requires_grad`), as they were imported;
-    frozen arrays are part of the network, and neither travel in rounds nor are averaged.
+    The model consists of the arrays that PyTorch would train (`requires_grad`), and begins with
+    their values at the import. Frozen arrays are part of the network; they are neither sent nor
+    averaged.
 
-    Rows of images are (height, width, channels) in fedloom's data and (channels, height, width) in
-    PyTorch. Rows that have the shape of the module's example are taken as they are. Rows that have
-    it channels last, or flat, are turned at the input, and outputs that are images turned back.
+    Images are (height, width, channels) in fedloom's data and (channels, height, width) in PyTorch.
+    Rows of the shape of the module's example are taken as they are. Rows of that shape with
+    channels last, or flat, are rearranged at the input, and outputs that are images back again.
     """
 
     file: str = dataclasses.field(
@@ -156,7 +157,7 @@ class Graph(Model):
 
     @property
     def trains_otherwise(self) -> bool:
-        """With dropout, or with batch norms by their batch."""
+        """True with dropout, or with batch norms that use their batch."""
         program = self.held.program
         return in_training.draws(program) or in_training.local_norms(program)
 
@@ -231,7 +232,7 @@ def digest(contents: Contents) -> str:
     return found.hexdigest()
 
 
-def graph_of(program: Program, arrays: dict[str, np.ndarray], file: str = "") -> Graph:
-    """A network from its parts."""
+def graph_of(program: Program, arrays: dict[str, np.ndarray]) -> Graph:
+    """A network from its program and arrays."""
     contents = contents_of(program, arrays)
-    return Graph(file, digest(contents), None, contents)
+    return Graph("", digest(contents), None, contents)

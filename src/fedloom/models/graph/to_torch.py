@@ -13,13 +13,13 @@ from fedloom.types import Tree
 def to_torch(module: Any, arrays: Tree, *, norm: str | None = None) -> Any:
     """Put arrays into a PyTorch module of the same architecture; returns the module.
 
-    What the arrays do not name stays as it is in the module.
+    Everything in the module that is not among the arrays stays as it is.
 
     Args:
-        module: The module, which is changed.
-        arrays: By PyTorch's names, as the model of a graph has them.
-        norm: What became of batch norms at the import: "group" makes them group norms here too,
-            with "local" they get the trained statistics.
+        module: The module; its arrays are overwritten.
+        arrays: The arrays by PyTorch's names, such as the `model` of a result.
+        norm: The `norm` that was given to `fl.models.from_torch`: "group" turns the module's batch
+            norms into group norms too, "local" sets their trained statistics.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Compressors: how a vector becomes fewer bytes, and a vector again at the other end."""
+"""Compressors: they turn a vector into fewer bytes, and back into a vector at the receiver."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Compressors: how a vector becomes fewer bytes, and a vector again at the other end.
+"""Compressors: they turn a vector into fewer bytes, and back into a vector at the receiver.
 
 `compress(v, key)` returns the arrays that travel, and `restore(message, like, key)` what the
 receiver makes of them, so bytes are counted from what is really sent. An unbiased compressor Q
@@ -37,7 +37,7 @@ class Compressor:
         raise NotImplementedError
 
     def restore(self, message: Message, like: Shaped, key: Array | None = None) -> Array:
-        """What the receiver makes of a message.
+        """The array that the receiver gets from a message.
 
         Args:
             message: What `compress` returned.

@@ -25,7 +25,7 @@ class RandomRounding(Unbiased):
 
     levels: int = param(
         Rule(lambda v: at_least(1).holds(v) and v <= 127, "a whole number from 1 to 127", 7),
-        "how many steps there are from 0 to the norm; up to 7 take half a byte, up to 127 a byte",
+        "number of levels from 0 to the norm; up to 7 take half a byte, up to 127 a byte",
         default=7,
     )
 

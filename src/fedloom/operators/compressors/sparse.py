@@ -31,8 +31,10 @@ class Sample(NamedTuple):
 class RandK(Unbiased):
     """K entries at random without replacement, times s / K; K = ceil(per_cent of s)."""
 
-    per_cent: int = param(PER_CENT, "how many entries in a hundred are kept")
-    shared: bool = param(flag, "whether both ends, and all senders, draw alike", default=True)
+    per_cent: int = param(PER_CENT, "per cent of the entries that are kept")
+    shared: bool = param(
+        flag, "whether sender and receiver, and all senders, draw the same places", default=True
+    )
 
     def count(self, like: Shaped) -> int:
         """How many entries are kept, K."""
@@ -75,7 +77,7 @@ class Entries(NamedTuple):
 class TopK(Biased):
     """The K entries of largest size; K = ceil(per_cent of s)."""
 
-    per_cent: int = param(PER_CENT, "how many entries in a hundred are kept")
+    per_cent: int = param(PER_CENT, "per cent of the entries that are kept")
 
     def count(self, like: Shaped) -> int:
         """How many entries are kept, K."""
