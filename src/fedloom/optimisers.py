@@ -5,7 +5,7 @@
 A gradient is whatever a method's listing steps along, corrections and proximal terms included; with
 `clip` it is shortened first. Weight decay is decoupled: it does not pass through the optimiser.
 What an optimiser remembers is renewed in every round, so that clients keep and send nothing for it;
-only split training, in which a round is one step, keeps it from round to round.
+only methods that train split networks, whose rounds are of one batch, keep it from round to round.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar
