@@ -1,6 +1,7 @@
 """The house: which room may know of which, what is exported, and how large a file may grow."""
 
 import ast
+import re
 from pathlib import Path
 
 import fedloom as fl
@@ -11,7 +12,8 @@ from fedloom.protocol import Algorithm
 
 PACKAGE = Path(fl.__file__).parent
 STOREYS = (  # a room knows of those in its own storey and below
-    "types errors version versions lazy files hints checksums draws pytrees parameters layout "
+    "errors files checksums hints lazy version versions",
+    "draws pytrees parameters layout types",
     "on_disk rows divided_rows",
     "protocol oracles loss_oracles cohorts schedules optimisers local objective "
     "saddle_objective party operators",
@@ -54,6 +56,13 @@ def test_imports_point_downwards():
         known = rooms_known_to(path)
         wrong += [f"{path.name} of {own}: {room}" for room in known if LEVEL[room] > LEVEL[own]]
     assert not wrong
+
+
+def test_the_page_on_design_has_these_storeys():
+    page = (PACKAGE.parents[1] / "docs" / "design.md").read_text()
+    block = page.partition("## Rooms")[2].split("```")[1]
+    told = [line.split("  ")[0] for line in block.splitlines() if line.strip() and line[0] != " "]
+    assert [set(re.findall(r"\w+", line)) for line in told] == [set(s.split()) for s in STOREYS]
 
 
 def test_every_public_name_is_there_and_every_method_is_exported():
