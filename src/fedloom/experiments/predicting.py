@@ -28,8 +28,8 @@ def predict(
 ) -> "pl.DataFrame":
     """Predict the rows of a table with a model of a run on files of sites.
 
-    It warns of words that no training row had, with the number of their rows, and of probabilities
-    that are none because the problem has `class_weights`.
+    It warns of words that no training row had and of gaps in columns that had none, with the number
+    of their rows, and of probabilities that are none because the problem has `class_weights`.
 
     Args:
         model: A result, the folder of a run, or a model that was saved or exported on its own.
@@ -39,8 +39,8 @@ def predict(
         keep: Columns of the table that stand before the predictions, such as an id.
 
     Returns:
-        The kept columns, a column `prediction` and, for classes, one column
-        `probability of CLASS` for each, or `score` where the problem is not a likelihood.
+        The kept columns, a column `prediction` (of `cox` one `log hazard ratio`) and, for classes,
+        one column `probability of CLASS` for each, or `score` where the problem is no likelihood.
     """
     said, unlike = predicted(model, table, problem=problem, site=site, keep=keep)
     for remark in unlike:

@@ -64,7 +64,7 @@ def simulate(
             rows; None: the problem's own, also as the value of a name.
         precision: "float32" or "float64".
         optimum: A known solution (from `fl.reference`, a model, or its vector), for the metrics
-            "gap", "distance" and "optimality".
+            "gap", "relative_gap", "distance" and "optimality".
         resume: A result to go on from, up to `rounds` rounds in all. With the same arguments the
             run ends with the same bits as one that was never interrupted; with another method or
             seed, which a private method may not have, `about["before"]` of the result names those
@@ -80,7 +80,7 @@ def simulate(
             are worth a kernel, of a large model one, and on an accelerator as many as fit into its
             memory. Other lanes may round differently; other cores do not.
         deterministic: Whether a GPU may use only programs that give the same bits whenever they are
-            compiled. False is quicker there (by 1.2 to 1.6 times on an H200) but the same seed then
+            compiled. False is quicker there (by up to 1.7 times on an H200) but the same seed then
             gives the same bits only while the compiled program is in the cache. A CPU always gives
             the same bits.
         progress: Whether to show a bar; None: where standard error is a terminal.
