@@ -70,3 +70,53 @@ def test_what_is_said_of_split_training_on_digits():
     for method in ("cvfl", "ef_vfl"):
         up = found[method, "bytes_up"][300] / found["split_training", "bytes_up"][300]
         assert up == 0.2 and 2.5 < last[method] / last["split_training"] < 3.5
+
+
+def test_what_is_said_of_methods_over_columns():
+    found = means("vertical")
+    reached = {
+        method: [r for r in sorted(rounds) if rounds[r] <= 1e-6][:1]
+        for (method, column), rounds in found.items()
+        if column == "relative_gap"
+    }
+    assert reached.pop("conjugate gradients") == [36] and not any(reached.values())
+    optimistic, extra = "optimistic gradient", "EGVFL"
+    assert abs(sent(found, optimistic, 200) / sent(found, extra, 100) - 1) < 0.001
+    assert round(sent(found, extra, 100) / 1e6, 1) == 5.8
+    assert f"{found[optimistic, 'relative_gap'][200]:.1e}" == "5.9e-03"
+    assert f"{found[extra, 'relative_gap'][100]:.1e}" == "5.3e-03"
+
+
+def test_what_is_said_of_saddle_methods_on_unlike_clients():
+    found = means("minimax")
+    last = {method: rounds[300] for (method, column), rounds in found.items() if column == "gap"}
+    assert round(last.pop("codasca"), 4) == 0.0025 and round(last.pop("local_sgda"), 3) == 0.016
+    assert {round(gap, 3) for gap in last.values()} == {0.019, 0.022}
+    assert round(sent(found, "codasca", 300) / sent(found, "local_sgda", 300), 2) == 2
+
+
+def test_what_is_said_of_composite_methods_on_unlike_clients():
+    found = means("composite")
+    gap = {method: rounds for (method, column), rounds in found.items() if column == "gap"}
+    canon, decoupled = (list(gap[m].values()) for m in ("fedcanon", "decoupled_prox"))
+    np.testing.assert_allclose(canon, decoupled, rtol=0.01, atol=1e-14)
+    down = {m: found[m, "bytes_down"][250] for m in gap}
+    assert down["fedcanon"] == 2 * down["decoupled_prox"]
+    part = gap["fedcanon, 5 of 20 clients"]
+    assert gap["fedcanon"][250] < part[250] < min(gap["fedmid"][250], gap["feddualavg"][250])
+    for method in ("fedmid", "feddualavg"):
+        assert gap[method][250] > 0.9 * gap[method][150] > 1e-3
+
+
+def test_what_is_said_of_the_baselines_of_personal_models():
+    found = means("personal")
+    of = {method: rounds for (method, column), rounds in found.items() if column == "accuracy"}
+    ten = {method: round(rounds[10], 2) for method, rounds in of.items()}
+    assert (ten["local_training"], ten["fedavg"], ten["fine_tuning"]) == (0.98, 0.85, 0.98)
+    assert of["apfl"][10] >= of["local_training"][10]
+    first = {m: next(r for r in sorted(of[m]) if of[m][r] > 0.978) for m in ("ditto", "fedper")}
+    assert set(first.values()) == {30}
+    assert next(r for r in sorted(of["fedrep"]) if of["fedrep"][r] > 0.98) == 45
+    assert max(rounds[60] for rounds in of.values()) < of["local_training"][60] + 0.02
+    for method in ("fedper", "fedrep"):
+        assert round(sent(found, method, 60) / sent(found, "fedavg", 60), 2) == 0.94

@@ -58,6 +58,13 @@ def test_the_readme_has_the_same_figures():
         assert f" clients | {told} |" in README
 
 
+def test_the_readme_has_the_figures_of_the_page_on_a_gpu():
+    rows = [row.split(" | ") for row in PAGE.partition("## On a GPU")[2].splitlines()]
+    rates = {row[0].removeprefix("| "): row[1] for row in rows if len(row) == 5}
+    told = f"make {rates['fedloom']} client-rounds a second; FedJAX makes {rates['FedJAX']} there"
+    assert told in README and f"and pfl {rates['pfl']}." in README
+
+
 def test_a_contestant_without_a_figure_is_named_with_the_reason():
     times = {"rounds": 10, "wall": 2.0, "cpu": 1.0, "startup": 0.5, "peak_mb": 1234.5}
     lines = [

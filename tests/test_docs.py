@@ -16,6 +16,7 @@ from fedloom.cli.main import main
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
 MADE = ("reproductions/index.md", "changelog.md")  # and pages of methods: docs/hooks/pages.py
+LONG_NUMBER = re.compile(r"-?\d\.\d{12,}")  # its last digits are those of a machine
 FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
 
 
@@ -26,12 +27,13 @@ FENCE = re.compile(r'```(\w+)(?: title="([^"]+)")?\n(.*?)```', re.DOTALL)
         *("writing-a-method.md", "checking.md", "extending.md", "taking-away.md", "networks.md"),
     ],
 )
-def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch):
+def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch, capsys):
     if name == "networks.md":
         pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    namespace = {}
+    monkeypatch.setenv("COLUMNS", "160")  # as wide as the pages show what commands print
+    namespace, told = {}, []
     for language, title, code in FENCE.findall((ROOT / "docs" / name).read_text()):
         if title:
             Path(title).write_text(code)
@@ -41,6 +43,10 @@ def test_the_examples_of_a_page_run_in_their_order(name, tmp_path, monkeypatch):
                 assert program == "fedloom" and main(arguments) == 0, line
         elif language == "python":
             exec(compile(code, name, "exec"), namespace)
+        elif language == "text":
+            told.append(code)
+    printed = LONG_NUMBER.sub("", capsys.readouterr().out)
+    assert all(LONG_NUMBER.sub("", text) in printed for text in told)
     if name == "guide.md":
         made = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
         assert {"both.html", "runs/methods/report.html", "pictures", "loss.pdf"} <= made

@@ -4,8 +4,8 @@
 
 A gradient here is the direction in a method's listing, with its corrections and proximal terms;
 `clip` shortens it first. Weight decay is decoupled: it does not pass through the optimiser. An
-optimiser starts with an empty memory in every round, so clients neither keep nor send it; only in
-split training, where a round is one step, is it kept from round to round.
+optimiser starts with an empty memory in every round, so clients neither keep nor send it; only
+methods that train split networks, whose rounds are of one batch, keep it from round to round.
 """
 
 from typing import TYPE_CHECKING, Any, ClassVar

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import fedloom as fl
 from federation.harness import clients, federation, policies, refused, settings
 from fedloom.cli.main import main
 from fedloom.errors import FederationError, ParameterError, RefusedError
@@ -54,8 +55,6 @@ def test_every_row_shows_epsilon_where_sites_add_noise(tmp_path):
 
 
 def test_a_private_method_shows_the_same_epsilon_as_in_a_simulation(tmp_path):
-    import fedloom as fl
-
     private = settings(algorithm=FEDAVG, run=RUN, wrapper=[LOCAL])
     result = federation(tmp_path, private)[0].run()
     options = private.run.options()
@@ -63,6 +62,16 @@ def test_a_private_method_shows_the_same_epsilon_as_in_a_simulation(tmp_path):
     assert [r["epsilon"] for r in result.rows] == [r["epsilon"] for r in simulated.rows]
     assert result.about["privacy"] == simulated.about["privacy"]
     assert spent(tmp_path / "lyon")["a-run"]["replies"] == {"20.0": 3}
+
+
+@pytest.mark.parametrize("at", ["client", "hub"])
+def test_the_noise_of_a_private_method_cannot_be_drawn_again_by_the_seed(at, tmp_path):
+    private = settings(algorithm=FEDAVG, run=RUN, wrapper=[{**LOCAL, "at": at}])
+    result = federation(tmp_path, private)[0].run()
+    options = private.run.options()
+    seeded = fl.simulate(private.algorithm, private.problem, clients(), **options)
+    norm = np.linalg.norm
+    assert norm(result.model - seeded.model) > 0.1 * norm(seeded.model)
 
 
 def test_a_site_answers_nothing_once_its_budget_is_spent(tmp_path, monkeypatch):

@@ -37,7 +37,7 @@ VERBS = {
     "report": Verb("make one HTML page from run folders", "report"),
     "reproduce": Verb("repeat an experiment of a paper", "reproduce"),
     "list": Verb(
-        "list algorithms, wrappers, aggregators, problems, metrics, datasets or partitions",
+        "show what settings files may name: algorithms, problems, datasets, metrics and more",
         "listing",
     ),
     "explain": Verb("explain a method, a wrapper, a metric or another part", "explain"),

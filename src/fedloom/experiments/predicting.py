@@ -28,8 +28,9 @@ def predict(
 ) -> "pl.DataFrame":
     """Predict the rows of a table with a model that was trained on files of sites.
 
-    Warns about rows with words or gaps that no training row had. After training with
-    `class_weights` it also warns that the columns of probabilities are only an order of the rows.
+    Warns of words that no training row had and of gaps in columns that had none, with the number
+    of such rows. After training with `class_weights` it also warns that the columns of
+    probabilities are only an order of the rows.
 
     Args:
         model: A result, the folder of a run, or a model that was saved or exported on its own.
@@ -39,8 +40,9 @@ def predict(
         keep: Columns of the table, such as an id, to put before the predictions.
 
     Returns:
-        The kept columns, a column `prediction`, and for a classification a column
-        `probability of CLASS` for each class, or `score` if scores are not probabilities.
+        The kept columns, a column `prediction` (of `cox` one `log hazard ratio`), and for a
+        classification a column `probability of CLASS` for each class, or `score` if scores are not
+        probabilities.
     """
     said, unlike = predicted(model, table, problem=problem, site=site, keep=keep)
     for remark in unlike:

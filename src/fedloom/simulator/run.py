@@ -63,7 +63,7 @@ def simulate(
             your own); None: the metrics of the problem.
         precision: "float32" or "float64".
         optimum: A known solution (from `fl.reference`, a model, or its vector), for the metrics
-            "gap", "distance" and "optimality".
+            "gap", "relative_gap", "distance" and "optimality".
         resume: A result to continue from; `rounds` then counts its rounds too. With the same
             arguments the run ends with the same bits as one that was never interrupted. With
             another method or seed, which is refused if one of the methods is private,
@@ -81,9 +81,9 @@ def simulate(
             large model. Another number may change the last digits of results; the number of cores
             does not.
         deterministic: On a GPU, whether only programs are used that give the same bits each time
-            they are compiled. False is faster (1.2 to 1.6 times on an H200), but then the same seed
-            gives the same bits only as long as the compiled program is in the cache. A CPU always
-            gives the same bits.
+            they are compiled. False is faster (by up to 1.7 times on an H200), but then the same
+            seed gives the same bits only as long as the compiled program is in the cache. A CPU
+            always gives the same bits.
         progress: Whether to show a progress bar; None: only if standard error is a terminal.
         on_evaluation: Called after each evaluation with the new row of the history.
 
