@@ -1,13 +1,13 @@
 """Metrics, taken between blocks of rounds on the models that clients would deploy.
 
-A metric that is a mean over rows is taken at each client, on its test rows where it has some, and
-then summarised over clients: mean, worst, the mean of the worst and of the best tenth, and the
-standard deviation; beside these stands its mean over the rows of all clients. A metric of all
-scores and labels, such as F1, is taken over the rows of all clients together, and its spread is
-that of the same metric at each client. Others belong to the federation as a whole: the objective on
-training rows and its gap (plain, or relative to that of the zero model), the distance of the hub's
-model to a known optimum (plain, or relative to the optimum's norm as "optimality"), and its share
-of zeros.
+A metric that is a mean over rows is taken at each client, on its test rows or, where no client has
+any, on its training rows, and then summarised over clients: mean, worst, the mean of the worst and
+of the best tenth, and the standard deviation; beside these stands its mean over the rows of all
+clients. A metric of all scores and labels, such as F1, is taken over the rows of all clients
+together, and its spread is that of the same metric at each client. Others belong to the federation
+as a whole: the objective on training rows and its gap (plain, or relative to that of the zero
+model), the distance of the hub's model to a known optimum (plain, or relative to the optimum's norm
+as "optimality"), and its share of zeros.
 
 Where a method has other models beside the one that it hands out, such as an average of its
 iterates, all of this is taken on them too, under names such as "average_accuracy".
