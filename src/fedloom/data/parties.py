@@ -59,8 +59,9 @@ class Parties:
         return {"client": self.names, "features": self.widths}
 
     def is_complete(self) -> bool:
-        """Whether no number is missing in any training row."""
-        return all(map(all_finite, (*self.features, self.y)))
+        """Whether no number is missing in any row."""
+        tested = () if self.test_features is None else (*self.test_features, self.test_y)
+        return all(map(all_finite, (*self.features, self.y, *tested)))
 
     def in_order(self, order: Sequence[int]) -> "Parties":
         """The same parties, numbered otherwise."""
