@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from fedloom.algorithms.catalogue import entry
 from fedloom.data.clients import Clients
+from fedloom.data.normalising import scales
 from fedloom.experiments import building
 from fedloom.experiments.locations import Location
 from fedloom.lazy import public
@@ -72,7 +73,7 @@ class _Federated(BaseEstimator):
         self.mean_, self.scale_ = np.zeros(x.shape[1]), np.ones(x.shape[1])
         if self.standardise:
             self.mean_, deviation = x.mean(axis=0), x.std(axis=0)
-            self.scale_ = np.where(deviation > 1e-12 * np.abs(self.mean_), deviation, 1)
+            self.scale_ = scales(self.mean_, deviation)
         clients = Clients(
             Rows(self._standard(x)[order], y[order]),
             np.bincount(owners),

@@ -111,14 +111,21 @@ def test_a_sweep_leaves_the_best_as_settings_that_run(searched, tmp_path, capsys
     assert (searched / "o" / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_method_of_which_no_setting_has_the_metric_is_pointed_out():
+    rows = [{"method": "a", "lr": lr, "loss": float("nan")} for lr in (10.0, 100.0)]
+    trial = types.SimpleNamespace(setting={"lr": 10.0})
+    (remark,) = Sweep(rows, {"a": trial}, "loss", False).remarks()
+    assert remark.startswith("a: no setting has the metric loss on held-out rows")
+
+
 def test_a_best_value_at_the_edge_of_its_range_is_pointed_out():
     rows = [{"method": "a", "lr": lr, "loss": lr} for lr in (0.1, 1.0, 10.0)]
     trial = types.SimpleNamespace(setting={"lr": 0.1})
-    (remark,) = Sweep(rows, {"a": trial}, "loss", False).at_the_edge()
+    (remark,) = Sweep(rows, {"a": trial}, "loss", False).remarks()
     assert remark.startswith("a: the best lr, 0.1, is the smallest that was tried")
     assert not Sweep(
         rows, {"a": types.SimpleNamespace(setting={"lr": 1.0})}, "loss", False
-    ).at_the_edge()
+    ).remarks()
 
 
 def test_a_report_shows_what_was_tried(searched):

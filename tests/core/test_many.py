@@ -146,3 +146,5 @@ def test_held_out_rows_come_from_the_training_rows_of_the_same_client():
     assert not np.array_equal(hold_out(whole, 0.3, seed=2).test.x, divided.test.x)
     with pytest.raises(DataError, match=r"fraction must be .* got 1\.5"):
         hold_out(whole, 1.5)
+    with pytest.raises(DataError, match="two rows or more"):
+        hold_out(from_arrays([parts[-1], parts[-1]]), 0.3)

@@ -257,6 +257,24 @@ def test_a_network_with_numbers():
     )
 
 
+def test_an_own_model_that_is_no_longer_finite_is_not_left_out():
+    """The third client's step is far too long for its rows; the hub and the others know nothing."""
+    rows = np.random.default_rng(0).normal(size=(3, 9, 2)) * [[[1]], [[1]], [[100]]]
+    parts = [(x, np.arange(9) % 2) for x in rows]
+    result = fl.simulate(
+        fl.algorithms.LocalTraining(lr=10.0, local_steps=50),
+        fl.problems.Personal(fl.models.MLP((4,)), l2=0.1),
+        fl.data.from_arrays(parts),
+        rounds=2,
+        batch_size=None,
+        metrics=["accuracy", "loss", "log_loss"],
+    )
+    assert np.isnan(result.clients[2, "accuracy"]) and np.isnan(result.clients[2, "loss"])
+    for name in ("accuracy", "accuracy_worst", "accuracy_rows", "loss", "loss_best10"):
+        assert np.isnan(result.final[name])
+    assert np.isnan(result.final["log_loss"]) and np.isnan(result.final["log_loss_worst"])
+
+
 def test_own_networks_of_a_personal_problem():
     problem = fl.problems.Personal(
         fl.models.MLP(hidden=(3,)), own=(fl.models.MLP(hidden=(2,)), fl.models.MLP(hidden=(4,)))

@@ -94,6 +94,15 @@ def test_wrong_objects_are_answered_with_what_to_write(arguments, parts):
         assert part in str(caught.value)
 
 
+def test_test_rows_of_which_there_are_none_are_no_test_rows():
+    iris = fl.data.load("iris")
+    few = fl.data.partition(iris, "iid", clients=40, test_fraction=0.1)  # of 4 rows at the most
+    none = fl.data.partition(iris, "features", parties=2, test_fraction=0.001)
+    for clients in (few, none):
+        with pytest.raises(ParameterError, match=r"simulate: .* metric would be nan\. Raise"):
+            fl.simulate(METHOD, PROBLEM, clients)
+
+
 @pytest.mark.parametrize("run", [fl.compare, lambda *a, **o: fl.sweep(*a, over={"lr": [1]}, **o)])
 @pytest.mark.parametrize(
     "methods,options,parts",

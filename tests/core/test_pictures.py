@@ -1,10 +1,13 @@
 """Pictures of fairness: what they are made of, and that they are drawn."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import fedloom as fl
 from fedloom.pictures import curves
+from fedloom.pictures.shown import evaluations
 from fedloom.reports import fairness, heat
 
 RNG = np.random.default_rng(0)
@@ -66,6 +69,15 @@ def test_a_diverged_run_does_not_end_the_picture(tmp_path):
     compared = fl.compare(methods, fl.problems.LeastSquares(), regression, rounds=4)
     fairness.distribution(compared.results, tmp_path / "d.png", metric="loss")
     assert (tmp_path / "d.png").exists()
+
+
+def test_curves_are_means_at_rounds_of_all_seeds(results):
+    """A seed that diverged after round 3 was evaluated there; the other one was not."""
+    whole, other = results["fedavg"]
+    short = dataclasses.replace(other, rows=[*other.rows[:2], other.rows[2] | {"round": 3}])
+    panel = curves.draw({"fedavg": [whole, short]}, metrics=("loss",)).figure.axes[0]
+    np.testing.assert_array_equal(panel.lines[0].get_xdata(), [0, 2])
+    assert [[row["round"] for row in at] for at in evaluations([whole, short])] == [[0, 0], [2, 2]]
 
 
 def test_curves_against_bytes_count_both_ways(results):

@@ -138,6 +138,21 @@ def test_sampling_is_credited_only_where_it_is_uniform_and_hidden():
     assert of == sorted(of) and max(of) <= everyone
 
 
+def test_exchanges_with_one_cohort_are_one_sample():
+    """FedNest asks one cohort twice for the dual, and one twice for the model.
+
+    They are counted as one cohort, which bounds the loss from above.
+    """
+    imbalanced = fl.problems.AUC()
+    federation = assemble(imbalanced, CLIENTS, None, "float32")
+    method = Private(fl.algorithms.FedNest(lr=0.1, dual_lr=0.1, cohort=2), clip=1, noise=16.0)
+    spent = privacy_ledger.ledger(method, federation)(10)["epsilon"]
+    accountant = dp.rdp.RdpAccountant(neighboring_relation=dp.NeighboringRelation.REPLACE_ONE)
+    once = dp.GaussianDpEvent(8.0 / math.sqrt(4))
+    accountant.compose(dp.SampledWithoutReplacementDpEvent(8, 2, once), 10)
+    assert spent == pytest.approx(accountant.get_epsilon(1e-5))
+
+
 def test_every_exchange_is_counted():
     """FedDR asks everyone once in its opening, then a cohort in every round."""
     sparse = fl.problems.Logistic(l2=0.1, regulariser=fl.problems.L1(0.01))

@@ -142,9 +142,13 @@ def test_a_gap_is_not_called_divergence():
     ):
         with raises(DataError, *parts):
             fl.simulate(method, problem, clients, rounds=1)
-    parties = from_parties({"lab": X, "clinic": gaps}, [0.5, 1.5, 2.5])
-    with raises(DataError, "party 'clinic'", "feature 1"):
-        fl.simulate(fl.algorithms.EGVFL(), Vertical(loss="squared"), parties, rounds=1)
+    whole, lacking, y = {"lab": X, "clinic": X}, {"lab": X, "clinic": gaps}, [0.5, 1.5, 2.5]
+    for parties, kind in (
+        (from_parties(lacking, y), "every row"),
+        (from_parties(whole, y, test=(lacking, y)), "every test row"),
+    ):
+        with raises(DataError, "party 'clinic'", "feature 1", kind):
+            fl.simulate(fl.algorithms.EGVFL(), Vertical(loss="squared"), parties, rounds=1)
 
 
 class HuggingFace:

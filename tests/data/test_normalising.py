@@ -34,10 +34,10 @@ def test_each_channel_of_the_training_rows_has_mean_0_and_deviation_1():
 
 
 def test_features_are_channels_and_constant_ones_stay_finite():
-    x = np.stack([np.arange(10.0), np.full(10, 7.0)], 1)
+    x = np.stack([np.arange(10.0), np.full(10, 7.0), 1e-10 * np.arange(10.0)], 1)
     data = Dataset("flat", x, np.arange(10) % 2, np.arange(2))
     rows = partition(data, "iid", clients=2, normalise=True).train.x
-    np.testing.assert_allclose(rows.std(0), [1, 0], atol=1e-12)
+    np.testing.assert_allclose(rows.std(0), [1, 0, 1], atol=1e-12)
     np.testing.assert_allclose(rows.mean(0), 0, atol=1e-12)
 
 

@@ -38,6 +38,18 @@ def test_each_party_scales_its_own_columns():
         np.testing.assert_allclose(block.std(0), 1, atol=1e-9)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_of_single_precision_are_scaled_in_double(sparse):
+    x = np.random.default_rng(0).normal([2000, 0.5, 1e-9], [2, 0.1, 1e-9], (40_000, 3))
+    x = np.column_stack([x, np.full(len(x), 0.1)]).astype(np.float32)
+    data = Dataset("years", csr_array(x) if sparse else x, np.arange(len(x)) % 2, np.arange(2))
+    (scaled,) = fl.data.partition(data, "features", parties=1, standardise=True).features
+    exact = x.astype(np.float64)
+    wanted = (exact - (0 if sparse else exact.mean(0))) / [*exact.std(0)[:3], 1]
+    assert scaled.dtype == np.float32
+    np.testing.assert_allclose(scaled.toarray() if sparse else scaled, wanted, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("features", "y", "words"),
     [

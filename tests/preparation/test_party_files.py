@@ -71,6 +71,14 @@ def test_rows_are_the_same_people_and_columns_are_prepared(folder):
     np.testing.assert_array_equal(made.y, (whole["ill"] == "yes").to_numpy())
 
 
+def test_another_value_in_a_column_that_was_constant_in_training_stays_small():
+    """Of 0.1 everywhere rounding leaves a deviation of 1e-17."""
+    files = PartyFiles(parties="parties", id="who", label="ill")
+    doses = pl.DataFrame({"who": range(1001), "dose": [*[0.1] * 1000, 0.3]})
+    dose = files.encoded(doses, np.arange(1000))[:, 0]
+    np.testing.assert_allclose(dose, [*[0.0] * 1000, 0.2], atol=1e-12)
+
+
 @pytest.mark.parametrize(
     "changes,complaint",
     [

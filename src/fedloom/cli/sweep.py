@@ -103,7 +103,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     title = f"The best of each method, trained again, on {where}, {over_seeds_text(len(seeds))}"
     show(rows, asked, results, arguments.format, title=title, leading=tuple(setup.over))
     if arguments.format == "table":
-        for remark in found.at_the_edge():
+        for remark in found.remarks():
             print(remark)
         print(f"kept in {out}: {', '.join(left)}")
     return 0

@@ -20,9 +20,13 @@ def refuse(holders: Holders) -> None:
     For holders whose data are not complete.
     """
     if isinstance(holders, Parties):
-        for name, block in zip(holders.names, holders.features, strict=True):
-            _check_features(f"party {name!r}", block)
-        _check_labels("the label party", holders.y)
+        held: list[tuple[str, tuple[Any, ...], Any]] = [("", holders.features, holders.y)]
+        if holders.test_features is not None:
+            held.append(("test ", holders.test_features, holders.test_y))
+        for kind, features, y in held:
+            for name, block in zip(holders.names, features, strict=True):
+                _check_features(f"party {name!r}", block, kind)
+            _check_labels("the label party", y, kind)
         return
     for client, name in enumerate(holders.names):
         for kind, rows in (("", holders.of(client)), ("test ", holders.test_of(client))):

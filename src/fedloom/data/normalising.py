@@ -7,6 +7,8 @@ import numpy as np
 from fedloom.errors import DataError
 from fedloom.rows import Rows
 
+_ROUNDING = 1e-12  # of a mean and deviation in double precision, relative
+
 
 class Normalisation(NamedTuple):
     """What was taken away from each channel, and by what it was divided."""
@@ -47,4 +49,12 @@ def normalisation(rows: Rows, sizes: np.ndarray) -> Normalisation:
         squares += (values * values).sum(0)
     mean = total / count
     deviation = np.sqrt(np.maximum(squares / count - mean * mean, 0))
-    return Normalisation(around + mean, np.where(deviation > 1e-8, deviation, 1.0))
+    return Normalisation(around + mean, scales(around + mean, deviation))
+
+
+def scales(mean: np.ndarray | float, deviation: np.ndarray | float) -> np.ndarray:
+    """What columns are divided by: their deviations, and 1 where all values are one number.
+
+    Of one number, too, rounding leaves a deviation; another value, later, would become huge by it.
+    """
+    return np.where(deviation > _ROUNDING * np.abs(mean), deviation, 1.0)

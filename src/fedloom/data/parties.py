@@ -9,6 +9,7 @@ import numpy as np
 from fedloom.data.arrays import as_numbers
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset, described
+from fedloom.data.normalising import scales
 from fedloom.data.schemes import ByFeatures
 from fedloom.errors import DataError
 from fedloom.on_disk import OnDisk
@@ -58,8 +59,9 @@ class Parties:
         return {"client": self.names, "features": self.widths}
 
     def is_complete(self) -> bool:
-        """Whether no number is missing in any training row."""
-        return all(map(all_finite, (*self.features, self.y)))
+        """Whether no number is missing in any row."""
+        tested = () if self.test_features is None else (*self.test_features, self.test_y)
+        return all(map(all_finite, (*self.features, self.y, *tested)))
 
     def in_order(self, order: Sequence[int]) -> "Parties":
         """The same parties, numbered otherwise."""
@@ -130,9 +132,9 @@ def divide_features(
     cuts = scheme.blocks(x.shape[1])
     names = tuple(f"party {i}" for i in range(len(cuts)))
     if scheme.standardise:
-        centre, spread = _scaling(x)
-        x = _standardised(x, centre, spread)
-        tested = tested and (_standardised(tested[0], centre, spread), tested[1])
+        centre, scale = _scaling(x)
+        x = _standardised(x, centre, scale)
+        tested = tested and (_standardised(tested[0], centre, scale), tested[1])
     return Parties(
         tuple(x[:, cut] for cut in cuts),
         y,
@@ -182,17 +184,26 @@ def _flat(x: Any) -> Any:
 
 
 def _scaling(x: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of each column; zeros stay zeros where features are sparse."""
-    from scipy.sparse import issparse
+    """Mean and deviation of each column; zeros stay zeros where features are sparse.
 
+    In double precision, as sums of many single numbers lose the digits in which these differ.
+    """
+    from scipy.sparse import csc_array, issparse
+
+    if not issparse(x):
+        mean, deviation = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
+        return mean, scales(mean, deviation)
+    x = csc_array(x, dtype=np.float64, copy=True)
+    x.sum_duplicates()
     mean = np.asarray(x.mean(0)).ravel()
-    squares = x.multiply(x) if issparse(x) else x * x
-    spread = np.sqrt(np.maximum(np.asarray(squares.mean(0)).ravel() - mean**2, 0))
-    spread[spread == 0] = 1
-    return (np.zeros_like(mean) if issparse(x) else mean), spread
+    held = np.diff(x.indptr)
+    x.data = (x.data - np.repeat(mean, held)) ** 2
+    squares = np.asarray(x.sum(0)).ravel() + (x.shape[0] - held) * mean**2
+    return np.zeros_like(mean), scales(mean, np.sqrt(squares / x.shape[0]))
 
 
-def _standardised(x: Any, centre: np.ndarray, spread: np.ndarray) -> Any:
+def _standardised(x: Any, centre: np.ndarray, scale: np.ndarray) -> Any:
     from scipy.sparse import csr_array, issparse
 
-    return csr_array(x.multiply(1 / spread)) if issparse(x) else (x - centre) / spread
+    scaled = csr_array(x.multiply(1 / scale)) if issparse(x) else (x - centre) / scale
+    return scaled.astype(np.result_type(x.dtype, np.float32), copy=False)

@@ -35,6 +35,11 @@ def hold_out(clients: Holders, fraction: float, seed: int = 0) -> Holders:
 
     if isinstance(clients, Parties):
         return _parties(clients, *divide(clients.rows))
+    if clients.sizes.max() == 1:
+        raise DataError(
+            "hold_out: a client must have two rows or more, to learn from one and hold out the "
+            "other; each has a single one. Use fewer clients."
+        )
     kept, held = [], []
     for start, size in zip(clients.offsets, clients.sizes, strict=True):
         stay, leave = divide(size)

@@ -53,11 +53,17 @@ class Sweep(NamedTuple):
     metric: str  # the column of the history that settings were judged by
     larger_is_better: bool  # whether a larger value of the metric is better
 
-    def at_the_edge(self) -> list[str]:
-        """A remark for each best value that is the smallest or the largest that was tried."""
+    def remarks(self) -> list[str]:
+        """For each method: that no setting has the metric, or which best values end a range."""
         remarks = []
         for method, trial in self.best.items():
             rows = [row for row in self.rows if row["method"] == method]
+            if all(math.isnan(row[self.metric]) for row in rows):
+                remarks.append(
+                    f"{method}: no setting has the metric {self.metric} on held-out rows, as where "
+                    f"all diverge, so that the first stands for the best"
+                )
+                continue
             for field, value in trial.setting.items():
                 tried = sorted({row[field] for row in rows if _is_number(row.get(field))})
                 if len(tried) > 1 and value in (tried[0], tried[-1]):

@@ -2,9 +2,9 @@
 
 There are three kinds:
 
-- means over rows, such as accuracy: computed at each client, on its test rows if it has some, and
-  then summarised over clients (mean, worst, mean of the worst and of the best tenth, standard
-  deviation); the mean over the rows of all clients is given too;
+- means over rows, such as accuracy: computed at each client, on its test rows or, if no client has
+  any, on its training rows, and then summarised over clients (mean, worst, mean of the worst and of
+  the best tenth, standard deviation); the mean over the rows of all clients is given too;
 - functions of all scores and labels, such as F1: computed over the rows of all clients together;
   their spread is over the same metric at each client;
 - metrics of the federation as a whole: the objective on training rows and its gap (plain, or
@@ -19,6 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from fedloom.hub_view import Fed
@@ -123,7 +124,9 @@ def _measure_model(
                 return values, {"outputs": problem.scores(arrays, rows.x), "targets": rows.y}
 
             values, scored = measured.each(of_each)
-            return {name: measured.mean(value) for name, value in values.items()} | scored
+            sound = jnp.isfinite(deployed).all()  # of nan, decisions would be those of a class
+            means = {name: measured.mean(value) for name, value in values.items()}
+            return {name: jnp.where(sound, mean, jnp.nan) for name, mean in means.items()} | scored
 
         common = algorithm, model
         return map_group(group, at_client, plan, common, np.arange(group.size), state)
@@ -188,8 +191,8 @@ def _summarise_model(
         row |= of_rows(name, clients[name], rows, metric.larger_is_better, problem)
     everyone = _all_scored(raw, federation) if wanted.pooled else ()
     for name, metric in wanted.of_scores(federation.fed.problem).items():
-        row |= spread(name, clients[name], metric.larger_is_better)
-        row[name] = _float(metric, *everyone)
+        whole = _float(metric, *everyone)
+        row |= of_scores(name, whole, clients[name], metric.larger_is_better)
     vector = np.asarray(raw["model"], float)
     for name in wanted.of_the_whole:
         if name == "sparsity":
@@ -204,17 +207,33 @@ def _summarise_model(
 def of_rows(
     name: str, values: np.ndarray, rows: np.ndarray, larger_is_better: bool, problem: Problem
 ) -> dict[str, float]:
-    """A metric of rows: over clients and over all their rows, first as the problem weighs them."""
-    over_clients = spread(name, values, larger_is_better)
-    known = ~np.isnan(values) & (rows > 0)
-    total = rows[known].sum()
+    """A metric of rows: over clients and over all their rows, first as the problem weighs them.
+
+    A client that has rows has a value; if that is nan, as of a model of its own that is no longer
+    finite, then so is the mean.
+    """
+    values, rows = values[rows > 0], rows[rows > 0]
+    total = rows.sum()
+    of_all = values[:0] if np.isnan(values).any() else values
+    over_clients = spread(name, of_all, larger_is_better)
     with np.errstate(invalid="ignore"):  # a diverged run has infinite losses
-        over_rows = {name + ROWS: float(rows[known] @ values[known] / total) if total else math.nan}
+        over_rows = {name + ROWS: float(rows @ values / total) if total else math.nan}
     return over_rows | over_clients if by_rows(problem) else over_clients | over_rows
 
 
+def of_scores(
+    name: str, whole: float, values: np.ndarray, larger_is_better: bool
+) -> dict[str, float]:
+    """A metric of scores: over the rows of all clients, with its spread over those that have it.
+
+    Where it is nan over all rows, as with scores that are not finite, there is no spread either.
+    """
+    of_all = values[:0] if math.isnan(whole) else values
+    return spread(name, of_all, larger_is_better) | {name: whole}
+
+
 def spread(name: str, values: np.ndarray, larger_is_better: bool) -> dict[str, float]:
-    """How a metric is distributed over the clients that have rows."""
+    """How a metric is distributed over the clients that have it."""
     known = np.sort(values[~np.isnan(values)])
     if not len(known):
         known = np.array([np.nan])

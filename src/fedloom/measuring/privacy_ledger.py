@@ -6,7 +6,8 @@ they go to, is read off the method itself by abstract evaluation. The compositio
 Google's dp-accounting in Rényi divergence, under replacement of one client:
 
 - noise at the hub, a cohort of m of n drawn uniformly: sampling without replacement, or no credit
-  for sampling where that bound is the smaller one;
+  for sampling where that bound is the smaller one; such exchanges of one round are one sample, with
+  the largest m, as their cohorts may be the same, and who is drawn is then in all of them;
 - noise at the hub, any other cohort: no credit for sampling;
 - noise at the clients: no credit for sampling, as the hub sees each reply, and as if the client
   took part in every exchange.
@@ -128,13 +129,12 @@ def _divergences(layer: Private, exchanges: list[Exchange], n: int) -> np.ndarra
 
     noise = dp.GaussianDpEvent(float(layer.noise) / _SENSITIVITY)
     uncredited = divergences(noise)
-    total = np.zeros_like(uncredited)
-    for exchange in exchanges:
-        if not exchange.up:
-            continue  # nothing comes back
-        one = uncredited
-        if layer.at == "hub" and exchange.uniform:  # a bound that is weak for most of the clients
-            some = dp.SampledWithoutReplacementDpEvent(n, exchange.clients, noise)
-            one = np.minimum(divergences(some), uncredited)
-        total += one
+    replied = [exchange for exchange in exchanges if exchange.up]
+    drawn = [exchange.clients for exchange in replied if layer.at == "hub" and exchange.uniform]
+    total = (len(replied) - len(drawn)) * uncredited
+    if drawn:
+        together = dp.SelfComposedDpEvent(noise, len(drawn))
+        sampled = divergences(dp.SampledWithoutReplacementDpEvent(n, max(drawn), together))
+        # The bound for samples is weak where most of the clients are drawn.
+        total = total + np.minimum(sampled, len(drawn) * uncredited)
     return total

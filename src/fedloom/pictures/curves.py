@@ -11,7 +11,7 @@ from fedloom.hints import closest
 from fedloom.pictures import labels
 from fedloom.pictures.labels import AXES
 from fedloom.pictures.picture import Picture
-from fedloom.pictures.shown import Shown
+from fedloom.pictures.shown import Shown, evaluations
 
 # Okabe and Ito's palette: told apart by colour-blind readers, and in grey by the line styles.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
@@ -98,8 +98,8 @@ def _listed(runs: Shown | Sequence[Shown]) -> Sequence[Shown]:
 
 
 def _series(runs: Sequence[Shown], metric: str, against: str) -> tuple[np.ndarray, np.ndarray]:
-    """Where the runs were evaluated, and their metrics there; a run that ended early cuts all."""
-    rows = list(zip(*([r for r in run.rows if metric in r] for run in runs), strict=False))
+    """Where all runs were evaluated, and their metrics there."""
+    rows = [at for at in evaluations(runs) if all(metric in row for row in at)]
     x = np.array([np.mean([_cost(row, against) for row in at]) for at in rows])
     return x, np.array([[row[metric] for row in at] for at in rows]).T
 

@@ -26,3 +26,12 @@ class Shown(Protocol):
     @property
     def status(self) -> str:
         """How it ended."""
+
+
+def evaluations(runs: Sequence[Any]) -> list[list[Mapping[str, float]]]:
+    """The rows of all runs at each round in which all of them were evaluated.
+
+    A run that ended early was evaluated once more where it ended, where the others were not.
+    """
+    seen = [{row["round"]: row for row in run.rows} for run in runs]
+    return [[rows[at] for rows in seen] for at in seen[0] if all(at in rows for rows in seen)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedloom.data.clients import Clients
 from fedloom.data.columns import RARE_REASON, tells_of_persons
+from fedloom.data.normalising import scales
 from fedloom.preparation import gathering, tables
 from fedloom.preparation.encoding import Column, Preparation
 from fedloom.preparation.gathering import Gather
@@ -124,9 +125,7 @@ def _columns(schema: AgreedColumns, moments: Moments, missing: np.ndarray) -> li
         if listed is None:
             mean, present = float(moments.mean[place]), max(float(moments.present[place]), 1.0)
             deviation = float(np.sqrt(moments.squares[place] / present))
-            # A column that is constant up to rounding stays at zero, whatever comes later.
-            scale = 1.0 if deviation <= 1e-12 * abs(mean) else deviation
-            columns.append(Column(name, missing_here, mean, scale))
+            columns.append(Column(name, missing_here, mean, float(scales(mean, deviation))))
             place += 1
         else:
             counts = moments.words[start : start + len(listed)].astype(int).tolist()

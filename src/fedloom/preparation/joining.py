@@ -13,6 +13,7 @@ import numpy as np
 from fedloom.data.columns import RARE_REASON, tells_of_persons, why_left_out
 from fedloom.data.dates import Dates, with_parts
 from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
+from fedloom.data.normalising import scales
 from fedloom.errors import DataError
 from fedloom.hints import closest
 from fedloom.parameters import at_least, between, flag, one_of, param, parametrised
@@ -112,7 +113,8 @@ class Joining:
             known = values[train][~np.isnan(values[train])]
             centre, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
             filled = np.where(np.isnan(values), centre, values)
-            return ((filled - centre) / (spread or 1.0) if self.standardise else filled)[:, None]
+            scaled = (filled - centre) / scales(centre, spread) if self.standardise else filled
+            return scaled[:, None]
         words = tables.words_in(source, column[train], "Add it to ignore.")
         return (tables.places(column, words)[:, None] == np.arange(len(words))).astype(float)
 

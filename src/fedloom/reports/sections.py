@@ -12,6 +12,7 @@ import numpy as np
 from fedloom.measuring.result import Result
 from fedloom.metrics.chosen import base
 from fedloom.pictures import labels
+from fedloom.pictures.shown import evaluations
 from fedloom.reports.coefficients import coefficients
 from fedloom.reports.origins import why_none
 from fedloom.reports.reading import Study
@@ -63,7 +64,7 @@ def _curves(study: Study, columns: Sequence[str]) -> Data | None:
 
 
 def _series(name: str, runs: Sequence[Result], columns: Sequence[str]) -> Data:
-    rows = list(zip(*(run.rows for run in runs), strict=False))  # one that ended early cuts all
+    rows = evaluations(runs)
 
     def at(*names: str) -> np.ndarray:
         """The sum of some columns: seeds by evaluations."""

@@ -94,8 +94,16 @@ def check_problem(who: str, problem: Any) -> None:
 
 
 def check_clients(who: str, clients: Any) -> None:
-    """Raise ParameterError unless these are clients or parties."""
+    """Raise ParameterError unless these are clients or parties, whose test rows are not none."""
     if isinstance(clients, Clients | Parties):
+        tested = clients.test.y if isinstance(clients, Clients) and clients.test else None
+        tested = clients.test_y if isinstance(clients, Parties) else tested
+        if tested is not None and not len(tested):
+            raise ParameterError(
+                f"{who}: clients with test rows must have one at least; they have none, and every "
+                f"metric would be nan. Raise test_fraction, or leave it out to measure on "
+                f"training rows."
+            )
         return
     if isinstance(clients, Dataset):
         hint = (

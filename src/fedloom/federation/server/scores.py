@@ -67,18 +67,17 @@ def pooled(
             each = {site: made_of(name, own) for site, own in told.items()}
             whole = made_of(name, means)
         table[name] = np.array([each.get(site, np.nan) for site in sites])
-        row |= evaluation.spread(name, table[name], metric.larger_is_better) | {name: float(whole)}
+        row |= evaluation.of_scores(name, float(whole), table[name], metric.larger_is_better)
     return row, table
 
 
 def _means(wanted: Wanted, told: Told) -> dict[str, float]:
     """The means over the rows of all sites that have told theirs."""
-    names = means_behind(wanted.pooled)
-    due = (*names, "rows")
-    told_all = [
-        own for own in told.values() if not np.isnan([own.get(n, np.nan) for n in due]).any()
-    ]
+    told_all = [own for own in told.values() if own.get("rows", np.nan) > 0]
     rows = np.array([own["rows"] for own in told_all])
     if not rows.sum():
         return {}
-    return {name: float(rows @ [own[name] for own in told_all] / rows.sum()) for name in names}
+    return {
+        name: float(rows @ [own.get(name, np.nan) for own in told_all] / rows.sum())
+        for name in means_behind(wanted.pooled)
+    }
