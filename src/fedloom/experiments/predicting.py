@@ -69,7 +69,7 @@ def predicted(
             f"{where} is a packed model, which does not say how tables become features. "
             f"Give the folder of its run."
         )
-    source, frame = read_rows(table, own.preparation)
+    source, frame = read_rows(table, own.preparation, keep)
     said = own.predict_frame(source, frame, keep)
     unlike = remarks(own.preparation, with_parts(source, frame, own.preparation.dates))
     if isinstance(found, Result) and any(name.startswith(PROBABILITY) for name in said.columns):
