@@ -28,8 +28,8 @@ def predict(
 ) -> "pl.DataFrame":
     """Predict the rows of a table with a model of a run on files of sites.
 
-    It warns of words that no training row had, with the number of their rows, and of probabilities
-    that are none because the problem has `class_weights`.
+    It warns of words that no training row had, with the number of their rows, of counts at an
+    exposure of 1, and of probabilities that are none because the problem has `class_weights`.
 
     Args:
         model: A result, the folder of a run, or a model that was saved or exported on its own.
@@ -90,6 +90,11 @@ def _of_weights(problem: Problem) -> list[str]:
 def remarks(preparation: Preparation, frame: "pl.DataFrame") -> list[str]:
     """What is unlike training in a table: how many rows, and never which values."""
     found = []
+    if preparation.exposure is not None:
+        found.append(
+            f"predictions are counts at an exposure of 1; times the exposure, such as "
+            f"{preparation.exposure!r}, they are those of the rows"
+        )
     for column in preparation.columns:
         series = frame[column.name]
         strange = column.unknown_words(series)
