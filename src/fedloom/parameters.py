@@ -267,7 +267,7 @@ def parametrised(cls: type[T]) -> type[T]:
     Fields annotated `float`, or with another parametrised class, are leaves; the others are static.
     For options that an algorithm takes as an object; the algorithm itself has `@algorithm`.
     """
-    own_post_init = cls.__dict__.get("__post_init__")
+    own_post_init = getattr(cls, "__post_init__", None)  # also that of a class above
 
     def post_init(self: Any) -> None:
         _post_init(self)

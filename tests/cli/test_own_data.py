@@ -9,6 +9,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
+from fedloom.experiments.taking import preparation_of
 
 SETTINGS = """
 [data]
@@ -74,6 +75,28 @@ def test_predict_writes_files_and_takes_rows_without_label(folder, capsys):
     assert "5 predictions in said.csv" in capsys.readouterr().out
     said = pl.read_csv("said.csv")
     assert said.height == 5 and set(said["prediction"]) <= {"yes", "no"}
+
+
+def test_codes_with_zeros_before_them_stay_as_they_are_written(folder, capsys):
+    """CSV has no types: 007 reads as the number 7, and a Parquet file has the text."""
+    codes = ["0" + str(place % 3) for place in range(24)]
+    patients = [f"{place:04d}" for place in range(24)]
+    north, south = (pl.read_csv(f"sites/{name}.csv")[:24] for name in ("north", "south"))
+    south.with_columns(ward=pl.Series(codes)).write_parquet("sites/south.parquet")
+    north.with_columns(ward=pl.Series(codes)).write_csv("sites/north.csv")
+    (folder / "sites" / "south.csv").unlink()
+    options = ("--set", 'data.categorical=["ward"]', "--out", "kept")
+    assert main(["run", "s.toml", *options]) == 0
+    (ward,) = (c for c in preparation_of(fl.load("kept")).columns if c.name == "ward")
+    assert ward.words == ["00", "01", "02"]
+    new = north.with_columns(ward=pl.Series(codes), patient=pl.Series(patients))
+    new.write_csv("new.csv")
+    capsys.readouterr()
+    assert main(["predict", "kept", "new.csv", "--keep", "patient,ward"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[2].startswith("0001,01,") and not printed.err
+    from_frame = fl.predict("kept", new)
+    assert fl.predict("kept", "new.csv").equals(from_frame)
 
 
 def test_a_regression_predicts_numbers(folder):

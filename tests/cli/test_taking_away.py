@@ -109,6 +109,22 @@ def test_predict_says_where_probabilities_are_none(here, tmp_path, capsys):
         assert ("are no probabilities" in str(notes)) == expected
 
 
+def test_predict_says_at_which_exposure_counts_are(here, tmp_path, capsys):
+    files = (("north", 60), ("south", 30))
+    for seed, (name, rows) in enumerate(files):
+        counted = table(rows, seed).with_columns(years=pl.lit(2.5), sick=pl.lit(1))
+        counted.write_csv(tmp_path / f"{name}.csv")
+    asked = {"data.sites": str(tmp_path), "data.exposure": "years", "problem.kind": "poisson"}
+    options = [part for name, value in asked.items() for part in ("--set", f"{name}={value}")]
+    out = ("--set", "problem.exposure=true", "--set", "algorithm.lr=0.1", "--out", "counted")
+    assert main(["run", "s.toml", *options, *out]) == 0
+    capsys.readouterr()
+    assert main(["predict", "counted", str(tmp_path / "south.csv")]) == 0
+    told = capsys.readouterr().err
+    assert "note: predictions are counts at an exposure of 1; times the exposure" in told
+    assert "'years'" in told
+
+
 def test_predict_takes_the_model_of_a_site(here, capsys):
     hub, north, south = (
         predicted(["kept", "sites/south.csv", *site], capsys)[0]

@@ -12,7 +12,7 @@ from fedloom.data import SCHEMES
 from fedloom.errors import ParameterError, ProtocolError
 from fedloom.experiments.options import RunSettings
 from fedloom.experiments.registries import MODELS, PROBLEMS, REGULARISERS
-from fedloom.parameters import anything
+from fedloom.parameters import anything, at_least, param, parametrised
 from fedloom.protocol import Algorithm, algorithm
 
 CLASSES = {
@@ -60,6 +60,20 @@ def test_local_steps_are_whole_or_epochs(value):
 
 def test_whole_numbers_become_real_where_a_real_is_meant():
     assert isinstance(fl.algorithms.FedAvg(lr=1).lr, float)
+
+
+def test_a_class_keeps_the_checks_of_the_class_above_it():
+    from fedloom.preparation import Joining
+
+    @parametrised
+    class Mine(Joining):
+        """Another source of parties."""
+
+        _: dataclasses.KW_ONLY
+        more: int = param(at_least(1), "of something", default=1)
+
+    with pytest.raises(ParameterError, match="Mine: 'who' is the id"):
+        Mine("who", "ill", ignore=("who",))
 
 
 def test_floats_are_leaves_and_the_rest_is_structure():

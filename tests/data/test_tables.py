@@ -69,6 +69,15 @@ def test_stated_categories_and_test_rows(tmp_path, people):
         read_table(people, label="ill", test=later)
 
 
+@pytest.mark.parametrize("grades", [("1", "2", "3"), ("01", "02", "10")])
+def test_stated_categories_may_look_like_numbers_and_have_gaps(tmp_path, grades):
+    rows = "\n".join(f"{grade},{k % 2}" for k, grade in enumerate(("", *grades)))
+    file = write(tmp_path, f"grade,ill\n{rows}\n")
+    found = read_table(file, label="ill", categories={"grade": grades}, missing="fill")
+    np.testing.assert_array_equal(found.x[:, 3], [1, 0, 0, 0])
+    np.testing.assert_array_equal(found.x[1:, :3], np.eye(3))
+
+
 def test_numbers_and_words_may_not_change_places(tmp_path, people):
     later = write(tmp_path, "ill,site,age,smoker\nno,north,old,false\n", "later.csv")
     with raises(DataError, later, "'age'", "must hold numbers"):

@@ -86,7 +86,12 @@ def test_another_value_in_a_column_that_was_constant_in_training_stays_small():
         ({"label": "age2"}, "must be a column of exactly one file; it is in none"),
         ({"label": "who"}, "must be a column of exactly one file; it is in clinic, laboratory"),
         ({"parties": "nowhere/*.csv"}, "no CSV or Parquet file at 'nowhere/"),
-        ({"ignore": ["marker"]}, "every party must have a feature"),
+        ({"ignore": ["marker"]}, "laboratory.csv: every party must have a feature"),
+        ({"features": ["markr"]}, "features: 'markr' is a column of no party. Did you mean 'mark"),
+        ({"dates": {"day": ["month"]}}, "data.dates: 'day' is a column of no party"),
+        ({"features": ["ill", "age"]}, "'ill' is the label, and is not to be listed"),
+        ({"ignore": ["who"]}, "'who' is the id, and is not to be listed"),
+        ({"features": ["age"], "ignore": ["age"]}, "'age' is in ignore and in another list"),
     ],
 )
 def test_wrong_files_get_a_clear_error(changes, complaint, folder):
@@ -131,3 +136,36 @@ def test_whole_numbers_are_numbers_where_it_is_said(folder):
     options = {"parties": "parties", "id": "who", "label": "ill", "join": "plain"}
     made = PartyFiles(**options, regression=True).load()
     assert made.labels is None and made.y.min() >= 1000
+
+
+def test_whole_numbers_that_are_written_as_fractions_are_classes(folder):
+    file = folder / "parties" / "laboratory.csv"
+    frame = pl.read_csv(file)
+    ill = frame["ill"] == "yes"
+    frame.with_columns(ill=ill.cast(pl.Float64)).write_csv(file)
+    options = {"parties": "parties", "id": "who", "label": "ill", "join": "plain"}
+    made = PartyFiles(**options).load()
+    assert made.labels.tolist() == [0, 1]
+    assert PartyFiles(**options, regression=True).load().labels is None
+    frame.with_columns(ill=ill * 1.5).write_csv(file)
+    assert PartyFiles(**options).load().labels is None
+
+
+@pytest.mark.parametrize("join", ["plain", "private"])
+def test_ids_are_joined_as_they_are_written(folder, join):
+    """CSV has no types: 007 is the number 7 to a reader, and in a Parquet file a text."""
+    if join == "private":
+        pytest.importorskip("private_set_intersection")
+    numbers = [f"{place:03d}" for place in range(80)]
+    for name in ("laboratory", "clinic"):
+        file = folder / "parties" / f"{name}.csv"
+        frame = pl.read_csv(file)
+        who = [numbers[int(person[1:])] for person in frame["who"]]
+        made = frame.with_columns(who=pl.Series(who))
+        if name == "clinic":
+            file.unlink()
+            made.with_columns(pl.col("who") + " ").write_parquet(file.with_suffix(".parquet"))
+        else:
+            made.write_csv(file)
+    options = {"parties": "parties", "id": "who", "label": "ill", "join": join}
+    assert "70 people known to all" in PartyFiles(**options).load().alignment

@@ -82,15 +82,15 @@ def places(column: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def texts(name: str, column: Any) -> np.ndarray:
-    """A party's ids as texts; each may occur once."""
-    entries = list(column)
-    nobody = sum(entry is None or entry != entry for entry in entries)
+    """A party's ids as texts, without blanks around them; each may occur once."""
+    entries = ["" if entry is None or entry != entry else str(entry).strip() for entry in column]
+    nobody = entries.count("")
     if nobody:
         raise DataError(
             f"party {name!r}: every row must have an id; {nobody} have none. Fill them in, or drop "
             f"these rows."
         )
-    texts = np.asarray([str(entry) for entry in entries])
+    texts = np.asarray(entries)
     values, counts = np.unique(texts, return_counts=True)
     if (counts > 1).any():
         raise DataError(

@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 MISSING = ("", "NA", "NaN", "nan", "null")
 _HEAD = 2**16  # bytes in which the first line is looked for
 _FOR_TYPES = 1000  # rows by which columns are taken for numbers or words, where all others fit
+_PADDED = r"^\s*[+-]?0\d"  # a number that would lose its first digits
 _BLOCK = 2**17  # bytes that are looked through at a time
 
 
 def read_csv(
-    path: Path, dialect: Dialect, names: Sequence[str] | None = None, comment: str | None = None
+    path: Path,
+    dialect: Dialect,
+    names: Sequence[str] | None = None,
+    comment: str | None = None,
+    codes: Sequence[str] = (),
 ) -> "pl.DataFrame":
     """A table from CSV, plain or compressed; blank lines are ignored.
 
@@ -36,6 +41,7 @@ def read_csv(
         dialect: How it is written, as far as that is known.
         names: The names of the columns, where there is no header.
         comment: How lines that are to be skipped begin.
+        codes: Columns that are no quantities: where one has 007, all of it stays as it is written.
     """
     import polars as pl
 
@@ -44,12 +50,12 @@ def read_csv(
     if head is not None:
         separator = dialect.separator_of(head, comment)
         with contextlib.suppress(*trouble):
-            frame = _table(path, path, separator, names, comment)
+            frame = _table(path, path, separator, names, comment, codes)
             return dialect.with_points(frame, separator)
     text = dialect.text(path, read_bytes(path))
     separator = dialect.separator_of(text, comment)
     try:
-        frame = _table(path, io.BytesIO(text.encode()), separator, names, comment)
+        frame = _table(path, io.BytesIO(text.encode()), separator, names, comment, codes)
     except trouble as error:
         if isinstance(error, DataError):
             raise
@@ -84,11 +90,12 @@ def _table(
     separator: str,
     names: Sequence[str] | None,
     comment: str | None,
+    codes: Sequence[str],
 ) -> "pl.DataFrame":
     """A table from text in UTF-8."""
     import polars as pl
 
-    def read(rows: int | None, missing: Sequence[str]) -> "pl.DataFrame":
+    def read(rows: int | None, missing: Sequence[str], texts: Sequence[str] = ()) -> "pl.DataFrame":
         if isinstance(source, io.BytesIO):
             source.seek(0)
         return pl.read_csv(
@@ -98,6 +105,7 @@ def _table(
             comment_prefix=comment,
             null_values=list(missing) or None,
             infer_schema_length=rows,
+            schema_overrides=dict.fromkeys(texts, pl.String),
             glob=False,
         )
 
@@ -112,6 +120,9 @@ def _table(
             frame = None
     if frame is None or (len(frame) > _FOR_TYPES and _has_odd_numbers(source, separator)):
         frame = read(None, MISSING)
+    if whole := [s.name for s in frame if s.name in codes and s.dtype.is_integer()]:
+        written = read(None, MISSING, whole).select(whole)
+        frame = frame.with_columns([s for s in written if s.str.contains(_PADDED).any()])
     uneven = names is not None and frame.width != len(names)
     if uneven or frame[:, -1].null_count():
         # Polars fills the fields that a short line lacks, and the line, where it is blank.

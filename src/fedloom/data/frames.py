@@ -22,6 +22,7 @@ def read_frame(
     names: Sequence[str] | None = None,
     comment: str | None = None,
     dialect: Dialect | None = None,
+    codes: Sequence[str] = (),
 ) -> "pl.DataFrame":
     """A table from CSV (plain or compressed) or Parquet; blank lines are ignored.
 
@@ -30,11 +31,12 @@ def read_frame(
         names: The names of the columns of a CSV without a header.
         comment: How the lines of a CSV that are to be skipped begin.
         dialect: How a CSV is written, as far as that is known; files without a header have commas.
+        codes: Columns of a CSV that are no quantities: where one has 007, all stays as written.
     """
     if bare_name(path).endswith(".parquet"):
         return from_parquet(path, read_bytes(path))
     dialect = dialect or Dialect(separator=None if names is None else ",")
-    return read_csv(path, dialect, names, comment)
+    return read_csv(path, dialect, names, comment, codes)
 
 
 def from_parquet(path: Path, raw: bytes) -> "pl.DataFrame":

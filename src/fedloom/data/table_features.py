@@ -55,6 +55,8 @@ class Encoder:
         return np.concatenate(blocks, axis=1)
 
     def _block(self, source: object, series: "pl.Series", column: Column) -> np.ndarray:
+        import polars as pl
+
         absent = gaps_of(series)
         if column.categories is None:
             if not is_number(series) and not absent.all():
@@ -65,6 +67,8 @@ class Encoder:
             block = np.full((len(series), 1), column.mean)
             block[~absent, 0] = raw(series)[~absent]
         else:
+            if series.dtype.is_integer():
+                series = series.cast(pl.String)  # with a gap NumPy would make 3.0 of 3
             values = raw(series).astype(str)
             strange = ~np.isin(values, column.categories) & ~absent
             if strange.any() and not self.others:

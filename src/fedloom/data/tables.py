@@ -1,6 +1,7 @@
 """Datasets from single tables (files or frames), with every raw column kept to divide by."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,9 +75,10 @@ def read_table(
             pairs.
     """
     dialect = Dialect(separator, decimal, encoding)
-    held_out = None if test is None else (test, read_frame(test, dialect=dialect))
+    read = functools.partial(read_frame, dialect=dialect, codes=tuple(categories or ()))
+    held_out = None if test is None else (test, read(test))
     return from_frame(
-        read_frame(path, dialect=dialect),
+        read(path),
         source=path,
         name=bare_name(path).rpartition(".")[0],
         label=label,

@@ -79,7 +79,7 @@ class Deployed:
             `probability of CLASS` for each class, or `score` if scores are not probabilities. For
             survival, the kept columns and `log hazard ratio`.
         """
-        source, frame = read_rows(table, self.preparation)
+        source, frame = read_rows(table, self.preparation, keep)
         return self.predict_frame(source, frame, keep)
 
     def predict_frame(
@@ -206,15 +206,20 @@ class Deployed:
 
 
 def read_rows(
-    table: "str | Path | pl.DataFrame", preparation: Preparation | None
+    table: "str | Path | pl.DataFrame", preparation: Preparation | None, keep: Sequence[str]
 ) -> "tuple[str, pl.DataFrame]":
-    """What messages call a table, and the table itself; files are encoded as those of training."""
+    """What messages call a table, and the table itself; files are encoded as those of training.
+
+    What is kept and what are words, such as 007, stands as in the file.
+    """
     import polars as pl
 
     if isinstance(table, pl.DataFrame):
         return "the table", table
     encoding = None if preparation is None else preparation.encoding
-    return str(table), read_frame(Path(table), dialect=Dialect(encoding=encoding))
+    columns = () if preparation is None else preparation.columns
+    codes = [*keep, *(column.name for column in columns if column.words is not None)]
+    return str(table), read_frame(Path(table), dialect=Dialect(encoding=encoding), codes=codes)
 
 
 def _without_counts(preparation: Preparation) -> Preparation:

@@ -29,8 +29,8 @@ def predict(
     """Predict the rows of a table with a model that was trained on files of sites.
 
     Warns of words that no training row had and of gaps in columns that had none, with the number
-    of such rows. After training with `class_weights` it also warns that the columns of
-    probabilities are only an order of the rows.
+    of such rows, of counts that are at an exposure of 1, and, after training with `class_weights`,
+    that the columns of probabilities are only an order of the rows.
 
     Args:
         model: A result, the folder of a run, or a model that was saved or exported on its own.
@@ -71,7 +71,7 @@ def predicted(
             f"{where} is a packed model, which does not say how tables become features. "
             f"Give the folder of its run."
         )
-    source, frame = read_rows(table, own.preparation)
+    source, frame = read_rows(table, own.preparation, keep)
     said = own.predict_frame(source, frame, keep)
     unlike = remarks(own.preparation, with_parts(source, frame, own.preparation.dates))
     if isinstance(found, Result) and any(name.startswith(PROBABILITY) for name in said.columns):
@@ -92,6 +92,11 @@ def _of_weights(problem: Problem) -> list[str]:
 def remarks(preparation: Preparation, frame: "pl.DataFrame") -> list[str]:
     """How a table differs from the training rows: numbers of rows, never their values."""
     found = []
+    if preparation.exposure is not None:
+        found.append(
+            f"predictions are counts at an exposure of 1; times the exposure, such as "
+            f"{preparation.exposure!r}, they are those of the rows"
+        )
     for column in preparation.columns:
         series = frame[column.name]
         strange = column.unknown_words(series)

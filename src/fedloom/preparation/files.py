@@ -3,6 +3,7 @@
 import functools
 import glob
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,35 @@ def dates_param() -> Any:
     """A field for the parts of dates."""
     rule = dates_rule.or_none("dates are left out")
     return param(rule, "columns of dates, with the parts to learn from", default=None)
+
+
+def check_listed(
+    owner: str,
+    special: Mapping[str, str],
+    listed: Mapping[str, tuple[str, ...]],
+    ignore: tuple[str, ...],
+) -> None:
+    """Refuse lists of columns that name the label (or an id), or one column to use and leave out.
+
+    Args:
+        owner: Whose lists these are, for messages.
+        special: What is no feature, by what it is.
+        listed: The columns that are used, by the names of the lists.
+        ignore: Those that are left out.
+    """
+    used = [name for names in listed.values() for name in names]
+    for what, column in special.items():
+        if column in (*used, *ignore):
+            raise ParameterError(
+                f"{owner}: {column!r} is the {what}, and is not to be listed. Take it out of "
+                f"{', '.join(listed)} and ignore."
+            )
+    for name in used:
+        if name in ignore:
+            raise ParameterError(
+                f"{owner}: a column is used or left out; {name!r} is in ignore and in another "
+                f"list. Take it out of one."
+            )
 
 
 @parametrised
@@ -98,18 +128,13 @@ class SiteFiles:
                     f"SiteFiles: a column holds numbers or words; {name!r} is in both numeric and "
                     f"categorical. Take it out of one."
                 )
-        listed = (*self.features, *(self.dates or ()), *self.categorical, *self.numeric)
-        if self.label in (*listed, *self.ignore):
-            raise ParameterError(
-                f"SiteFiles: {self.label!r} is the label, and is not to be listed. Take it out of "
-                f"features, dates, ignore, categorical and numeric."
-            )
-        for name in listed:
-            if name in self.ignore:
-                raise ParameterError(
-                    f"SiteFiles: a column is used or left out; {name!r} is in ignore and in "
-                    f"another list. Take it out of one."
-                )
+        listed = {
+            "features": self.features,
+            "dates": tuple(self.dates or ()),
+            "categorical": self.categorical,
+            "numeric": self.numeric,
+        }
+        check_listed("SiteFiles", {"label": self.label}, listed, self.ignore)
 
     def tables(self) -> list[SiteTable]:
         """Read the files."""
@@ -151,7 +176,7 @@ class SiteFiles:
 
     def table(self, name: str, path: Path, test_path: Path | None) -> SiteTable:
         """Read one site's files."""
-        read = functools.partial(read_frame, dialect=self.dialect)
+        read = functools.partial(read_frame, dialect=self.dialect, codes=self.categorical)
         test = None if test_path is None else (str(test_path), read(test_path))
         return self.divided(name, str(path), read(path), test)
 

@@ -6,6 +6,7 @@ counts as the mean, a missing or new word as none. Keys and dates are left out u
 named.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,12 +14,13 @@ import numpy as np
 from fedloom.data.columns import RARE_REASON, tells_of_persons, why_left_out
 from fedloom.data.dates import Dates, with_parts
 from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
+from fedloom.data.frames import read_frame
 from fedloom.data.normalising import scales
 from fedloom.errors import DataError
 from fedloom.hints import closest
 from fedloom.parameters import at_least, between, flag, one_of, param, parametrised
 from fedloom.preparation import tables
-from fedloom.preparation.files import a_text, dates_param, names_param
+from fedloom.preparation.files import a_text, check_listed, dates_param, names_param
 from fedloom.preparation.tables import NUMBER, Reading
 
 if TYPE_CHECKING:
@@ -56,10 +58,22 @@ class Joining:
     decimal: str | None = decimal_param()
     encoding: str | None = encoding_param()
 
+    def __post_init__(self) -> None:
+        check_listed(
+            type(self).__name__,
+            {"id": self.id, "label": self.label},
+            {"features": self.features, "dates": tuple(self.dates or ())},
+            self.ignore,
+        )
+
     @property
     def dialect(self) -> Dialect:
         """How CSV files are written, as far as the settings say."""
         return Dialect(self.separator, self.decimal, self.encoding)
+
+    def read(self, path: Path) -> "pl.DataFrame":
+        """A party's table, with its ids as they are written."""
+        return read_frame(path, dialect=self.dialect, codes=[self.id])
 
     def check_id(self, source: object, frame: "pl.DataFrame") -> None:
         """Raise DataError where a table has no id column."""
@@ -92,21 +106,22 @@ class Joining:
         judged = {n: _why_left_out(frame[n]) for n in self.columns(frame) if n not in named}
         return {name: why for name, why in judged.items() if why is not None}
 
-    def encoded(self, frame: "pl.DataFrame", train: np.ndarray) -> np.ndarray:
+    def encoded(
+        self, frame: "pl.DataFrame", train: np.ndarray, source: str = "a party's file"
+    ) -> np.ndarray:
         """A party's features as numbers, prepared by the training rows."""
         left_out = self.left_out(frame)
         kept = frame.select([name for name in self.columns(frame) if name not in left_out])
         own = {name: parts for name, parts in (self.dates or {}).items() if name in kept.columns}
-        parts = [self._encoded(c, train) for c in with_parts("a party's file", kept, own)]
+        parts = [self._encoded(c, train, source) for c in with_parts(source, kept, own)]
         if not parts:
             raise DataError(
-                "every party must have a feature beside id and label. Add a column, or name one "
-                "that looks like keys in features."
+                f"{source}: every party must have a feature beside id and label. Add a column, or "
+                f"name one that looks like keys in features."
             )
         return np.concatenate(parts, axis=1)
 
-    def _encoded(self, column: "pl.Series", train: np.ndarray) -> np.ndarray:
-        source = "a party's file"
+    def _encoded(self, column: "pl.Series", train: np.ndarray, source: str) -> np.ndarray:
         reading = Reading(self.label, features=(*self.features, column.name))
         if tables.kind_of(source, column, reading) == NUMBER:
             values = tables.numbers(source, column)
@@ -132,13 +147,19 @@ def labels_of(
     column: "pl.Series", regression: bool | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Classes as numbers with their names, or numbers as they are."""
+    import polars as pl
+
     missing = tables.known(column).null_count()
     if missing:
         raise DataError(
             f"data.label: {column.name!r} must have a value for everyone; {missing} are missing. "
             f"Fill them in, or drop these rows."
         )
-    if regression if regression is not None else column.dtype.is_float():
+    there = tables.known(column)
+    fractions = there.dtype.is_float() and not bool((there == there.round()).all())
+    if fractions if regression is None else regression:
         return tables.numbers("the label party's file", column), None
-    names, places = np.unique(np.asarray(tables.known(column).to_list()), return_inverse=True)
+    if there.dtype.is_float() and not fractions:
+        there = there.cast(pl.Int64)  # 1.0 is class 1, as at sites that hold rows
+    names, places = np.unique(np.asarray(there.to_list()), return_inverse=True)
     return places.astype(np.int64), names

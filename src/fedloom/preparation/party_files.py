@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedloom.data.alignment import align
-from fedloom.data.frames import read_frame
 from fedloom.data.parties import Parties, from_parties
 from fedloom.errors import DataError
 from fedloom.hints import closest
@@ -28,7 +27,7 @@ class PartyFiles(Joining):
         """Read the files, find the people whom all parties have, and prepare the columns."""
         found = named_files(self.parties, "parties")
         frames = {name: self._frame(path) for name, path in found.items()}
-        self._check_ignored({column for frame in frames.values() for column in frame.columns})
+        self._check_names({column for frame in frames.values() for column in frame.columns})
         owners = [name for name, frame in frames.items() if self.label in frame.columns]
         if len(owners) != 1:
             raise DataError(
@@ -40,7 +39,9 @@ class PartyFiles(Joining):
         joined = {name: frames[name][alignment.rows[name]] for name in order}
         train, test = self.divide(alignment.size)
         y, labels = labels_of(joined[owners[0]][self.label], self.regression)
-        blocks = {name: self.encoded(frame, train) for name, frame in joined.items()}
+        blocks = {
+            name: self.encoded(frame, train, str(found[name])) for name, frame in joined.items()
+        }
         held_out = ({name: block[test] for name, block in blocks.items()}, y[test])
         made = from_parties(
             {name: block[train] for name, block in blocks.items()},
@@ -55,15 +56,17 @@ class PartyFiles(Joining):
         ]
         return dataclasses.replace(made, labels=words, alignment="; ".join(said))
 
-    def _check_ignored(self, columns: set[str]) -> None:
-        for name in self.ignore:
-            if name not in columns:
-                raise DataError(
-                    f"data.ignore: {name!r} is a column of no party. "
-                    f"{closest(name, sorted(columns))}"
-                )
+    def _check_names(self, columns: set[str]) -> None:
+        named = {"ignore": self.ignore, "features": self.features, "dates": self.dates or ()}
+        for option, names in named.items():
+            for name in names:
+                if name not in columns:
+                    raise DataError(
+                        f"data.{option}: {name!r} is a column of no party. "
+                        f"{closest(name, sorted(columns))}"
+                    )
 
     def _frame(self, path: Path) -> "pl.DataFrame":
-        frame = read_frame(path, dialect=self.dialect)
+        frame = self.read(path)
         self.check_id(path, frame)
         return frame

@@ -16,7 +16,6 @@ import numpy as np
 from fedloom.algorithms.wrappers.base import layers
 from fedloom.checksums import read_json, write_json
 from fedloom.data.alignment import joined_report, places, texts
-from fedloom.data.frames import read_frame
 from fedloom.data.intersection import Asking
 from fedloom.data.parties import Parties
 from fedloom.errors import FederationError, WireError
@@ -64,7 +63,7 @@ class ColumnsAtServer:
                 "Start it with `fedloom serve KIT --data FILE`."
             )
         policy = read_policy(home)
-        self.frame = read_frame(Path(policy.data_of(home)), dialect=self.joining.dialect)
+        self.frame = self.joining.read(Path(policy.data_of(home)))
         policy.check_id(self.joining.id)
         policy.check_label(self.joining.label)
         method = settings.tables["algorithm"]["key"]

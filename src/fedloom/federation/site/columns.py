@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedloom.data.alignment import places, texts
-from fedloom.data.frames import read_frame
 from fedloom.data.intersection import reply_to
 from fedloom.data.parties import Parties
 from fedloom.errors import RefusedError, WireError
@@ -44,7 +43,7 @@ class ColumnsAtSite:
         self.kept = kit / "shares"
         file = policy.data_of(kit)
         policy.check_id(self.joining.id)
-        self.frame = read_frame(Path(file), dialect=self.joining.dialect)
+        self.frame = self.joining.read(Path(file))
         self.joining.check_id(file, self.frame)
         policy.check_table(self.joining.columns(self.frame))
         self.ids = texts(name, self.frame[self.joining.id].to_list())

@@ -70,7 +70,9 @@ class RowsAtSite:
         options: Facts = {"others": True} if "categories" in self.options else {}
         options |= {n: value for n, value in self.options.items() if n not in _OF_CSV}
         dialect = Dialect(**{n: self.options.get(n) for n in _OF_CSV})
-        frame = read_frame(Path(path), dialect=dialect)
+        frame = read_frame(
+            Path(path), dialect=dialect, codes=tuple(self.options.get("categories", ()))
+        )
         dates = options.get("dates") or {}
         if not options.get("features"):  # the owner's policy names them, so nothing is left out
             kept = (options["label"], "client", *dates)
