@@ -1,11 +1,12 @@
-"""Which rows of a site's table sums were told of: one set, and never another.
+"""Which rows of a site's table words and sums were told of: one set, and never another.
 
-Sums with and without a row differ by that row, and who submits runs decides which rows are held
-out. So a kit remembers, for each table by its content, the rows that sums left of.
+Sums with and without a row differ by that row, and a word that `least_count` rows hold is told
+unless one of them is held out. Who submits runs decides which rows are. So a kit remembers, for
+each table by its content, the rows that something was told of.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedloom.checksums import digest, read_json, write_json
 from fedloom.errors import RefusedError
@@ -17,28 +18,19 @@ if TYPE_CHECKING:
 FILE = "summed.json"
 
 
-class SummedRows:
-    """The rows that a run would take sums of, beside those that were taken before."""
-
-    def __init__(self, kit: Path, table: Path, train: "pl.DataFrame"):
-        self.kit = kit
-        self.table = digest(table.read_bytes())
-        self.rows = digest("\n".join(sorted(map(repr, train.rows()))).encode())
-
-    def check(self) -> None:
-        """Refuse other rows than before."""
-        if self._known().get(self.table, self.rows) != self.rows:
+def note_told_rows(kit: Path, table: Path, train: "pl.DataFrame") -> None:
+    """Before anything is told of these rows of a table; refuse others than before."""
+    known, file = {}, kit / FILE
+    content = digest(table.read_bytes())
+    rows = digest("\n".join(sorted(map(repr, train.rows()))).encode())
+    with locked(kit):
+        if file.exists():
+            known = read_json(file)
+        if known.get(content, rows) != rows:
             raise RefusedError(
-                "sums over other rows of this site's table were told before, and the difference "
-                "would be about single rows. Hold out as before (test_fraction, seed and label in "
-                "[data]), or let its owner choose test rows with --test."
+                "words or sums of other rows of this site's table were told before, and the "
+                "difference would be about single rows. Hold out as before (test_fraction, seed "
+                "and label in [data]), or let its owner put test rows into a file of their own, "
+                "with --test."
             )
-
-    def note(self) -> None:
-        """Before sums leave."""
-        with locked(self.kit):
-            self.check()
-            write_json(self.kit / FILE, {**self._known(), self.table: self.rows})
-
-    def _known(self) -> dict[str, Any]:
-        return read_json(self.kit / FILE) if (self.kit / FILE).exists() else {}
+        write_json(file, {**known, content: rows})
