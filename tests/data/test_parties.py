@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, issparse
 import fedloom as fl
 from fedloom.data.dataset import Dataset
 from fedloom.data.intersection import Asking, reply_to
+from fedloom.errors import WireError
 
 IDS = {"bank": [7, 3, 9, 4], "shop": [4, 9, 1, 7, 8], "phone": [9, 5, 7, 4]}
 PACKAGE = "private_set_intersection"
@@ -107,3 +108,17 @@ def test_a_party_of_two_among_hundreds_is_aligned():
     assert list(fl.data.align(ids, how="private").ids) == ["p77"]
     with pytest.raises(fl.FedloomError, match="no id in common"):
         fl.data.align({"bank": ids["bank"], "shop": ["nobody", "either"]}, how="private")
+
+
+@pytest.mark.skipif(not PRIVATE, reason="the psi extra (openmined-psi) is not installed")
+@pytest.mark.parametrize("junk", [b"", b"\x0a\x05hello", b"hello"])
+def test_what_is_no_encrypted_id_is_an_error_of_the_message(junk):
+    """It comes from another party, and must be known to."""
+    ids = np.array(["a", "b"])
+    asking = Asking(ids)
+    again, theirs = reply_to(asking.request(), ids)
+    with pytest.raises(WireError, match="message of the private set intersection"):
+        asking.found((junk, theirs))
+    with pytest.raises(WireError, match="message of the private set intersection"):
+        reply_to(junk, ids)
+    assert asking.found((again, theirs)).all()

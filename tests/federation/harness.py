@@ -164,6 +164,13 @@ def hello(conductor, name):
     return Assembly(conductor.job, None, conductor.sites, print)._hello(name)
 
 
+def settled(conductor):
+    """Who takes part in a run, before its first round."""
+    all = conductor._of_all()
+    Assembly(conductor.job, all, conductor.sites, conductor.note).gather(None, None)
+    return all.roster.names
+
+
 def restarted(wires):
     """The same wires with fresh sites behind them: every job has processes of its own."""
     for wire in wires.values():

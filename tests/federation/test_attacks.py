@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from federation import parties
 from federation.harness import federation, refused, settings
 from fedloom.errors import FederationError, RefusedError
 from fedloom.federation.job import job_of
@@ -183,6 +184,17 @@ def test_metrics_leave_with_noise_where_the_owner_says_so(tmp_path):
         told.append(json.loads(of(calls, "measure", 1)[3][0]))
     for metric in ("loss", "accuracy"):
         assert 0 < abs(told[0][metric] - told[1][metric]) < 0.1
+
+
+@pytest.mark.parametrize("policy", [{"metric_noise": 0.5}, {"metric_digits": 2}])
+def test_scores_do_not_lead_round_the_noise_on_metrics(policy, tmp_path):
+    run = {"rounds": 1, "eval_every": 1, "metrics": ["auc"]}
+    conductor, _ = federation(
+        tmp_path / "rows", settings(algorithm=FEDAVG, run=run), scores=True, **policy
+    )
+    refused(conductor, "the metric 'auc' is made of scores of rows, which leave as they are")
+    conductor, _ = parties.federation(tmp_path / "columns", parties.settings(), **policy)
+    refused(conductor, "all metrics of a vertical run are made of scores of rows")
 
 
 def test_a_compressor_does_not_lead_round_the_clip(tmp_path):

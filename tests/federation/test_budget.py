@@ -44,6 +44,10 @@ def test_the_account_agrees_with_the_formula(replies, noise, delta):
     assert ours == pytest.approx(theirs, rel=0.01) and ours >= theirs * (1 - 1e-9)
 
 
+def test_noise_beyond_what_can_be_squared_has_an_epsilon():
+    assert gaussian_epsilon({1e300: 3}, 1e-5) == gaussian_epsilon({1e100: 3}, 1e-5) < 1e-3
+
+
 def test_every_row_shows_epsilon_where_sites_add_noise(tmp_path):
     conductor, wires = federation(tmp_path, chosen(), **NOISY)
     result = conductor.run()

@@ -58,6 +58,7 @@ def test_junk_of_one_site_costs_that_site_only(verb, change, tmp_path):
         {"features": ["x" * 2000, "b"]},
         {"labels": [0, "one"]},
         {"labels": [0, 0]},
+        {"labels": list(range(10**5)), "counts": [1] * 10**5},
         {"labels": [0, float("nan")]},
         {"labels": None},
         {"tested": "yes"},

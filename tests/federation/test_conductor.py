@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -22,6 +23,7 @@ from federation.harness import (
 from fedloom.errors import FederationError, SettingsError
 from fedloom.federation.job import job_of
 from fedloom.federation.server import sites
+from fedloom.federation.server.assembly import Assembly
 from fedloom.federation.server.sites import SiteError
 from fedloom.measuring import evaluation
 from tiers import in_turn
@@ -372,4 +374,24 @@ def test_answers_are_in_the_order_of_the_questions_whoever_is_away():
         assert [isinstance(answer, SiteError) for answer in answers.values()] == [True] * 2 + [
             False
         ] * 2
+    asked.close()
+
+
+def test_a_site_that_comes_back_with_junk_costs_that_site_only(monkeypatch):
+    monkeypatch.setattr(sites, "PAUSE_SECONDS", 0.01)
+    calls = {
+        "berlin": lambda *question: ("{}", b""),
+        "lyon": lambda verb, *rest: ("{}", b"") if verb == "ping" else 3,
+    }
+    asked = sites.Sites(calls, 1.0, 1)
+    asked.lost["lyon"] = 0.0
+    told = SimpleNamespace(
+        introduction=lambda: ({}, b""), roster=SimpleNamespace(names=("berlin", "lyon"))
+    )
+    asked.greet = Assembly(job_of(settings(), "a-run"), told, asked, print)._greet
+    for _ in range(2):  # in the first one it is found to be there again
+        asked.ask_each({"berlin": ("meet", {}, b"")})
+        until(lambda: "lyon" in asked._back or "lyon" in asked.refused)
+    assert asked.live == ["berlin"] and not asked.lost
+    assert "something else than a text and bytes" in asked.refused["lyon"]
     asked.close()

@@ -5,12 +5,14 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from safetensors.numpy import save
 
 from federation import harness, parties, raw_tables
 from federation.harness import federation, lying, settings
 from federation.hospitals import chosen as encoded
 from federation.hospitals import hospitals, rare
 from fedloom.errors import FederationError, RefusedError, WireError
+from fedloom.exchange import wire
 from fedloom.federation.site.answers import Answers
 from fedloom.federation.site.protection import protect
 from fedloom.federation.site.service import SiteService
@@ -147,19 +149,50 @@ def test_sums_of_a_table_are_of_one_set_of_rows(tmp_path):
     for held_out in ({"seed": 1}, {"test_fraction": 0.2}, {"test_fraction": 0.01}):
         other = raw_tables.settings(tmp_path, data=held_out)
         again, _ = raw_tables.federation(tmp_path, other, wires=wires)
-        harness.refused(again, "sums over other rows of this site's table were told before")
+        harness.refused(again, "words or sums of other rows of this site's table were told before")
     same, _ = raw_tables.federation(tmp_path, raw_tables.settings(tmp_path), wires=wires)
     assert same.run().status == "done"
 
 
-def test_a_run_that_took_no_sums_ties_nobody(tmp_path):
-    """Otherwise a refused job could keep all later ones from a table."""
-    odd = raw_tables.settings(tmp_path, data={"seed": 1})
-    conductor, wires = raw_tables.federation(tmp_path, odd)
+def test_words_of_a_table_are_of_one_set_of_rows(tmp_path):
+    """Which rows are held out decides which words enough rows hold: that alone tells of rows."""
+    conductor, wires = raw_tables.federation(tmp_path, raw_tables.settings(tmp_path))
     verb, facts, body = harness.hello(conductor, "lyon")
     wires["lyon"].service.call(verb, json.dumps(facts), body)
+    odd = raw_tables.settings(tmp_path, data={"seed": 1})
+    other, _ = raw_tables.federation(tmp_path, odd, wires=wires)
+    verb, facts, body = harness.hello(other, "lyon")
+    with pytest.raises(RefusedError, match="words or sums of other rows"):
+        wires["lyon"].service.call(verb, json.dumps(facts), body)
+    with pytest.raises(RefusedError, match="has not been told of a run"):
+        wires["lyon"].service.call("meet", "{}", b"")
     usual, _ = raw_tables.federation(tmp_path, raw_tables.settings(tmp_path), wires=wires)
     assert usual.run().status == "done"
+
+
+def test_a_job_that_a_site_refuses_ties_nobody(tmp_path):
+    """Otherwise it could keep all later ones from a table."""
+    odd = raw_tables.settings(tmp_path, data={"seed": 1}, run={"metrics": ["auc"]})
+    conductor, wires = raw_tables.federation(tmp_path, odd)
+    harness.refused(conductor, "lets no scores of rows leave")
+    usual, _ = raw_tables.federation(tmp_path, raw_tables.settings(tmp_path), wires=wires)
+    assert usual.run().status == "done"
+
+
+def test_other_parts_of_dates_are_of_the_same_rows(tmp_path):
+    days = {"dose": ["year"]}, {"dose": ["year", "month"]}
+    wires = None
+    for dates in (None, *days):
+        chosen = raw_tables.settings(tmp_path, data={} if dates is None else {"dates": dates})
+        conductor, wires = raw_tables.federation(tmp_path, chosen, wires=wires)
+        if dates is None:
+            for name in harness.NAMES:
+                file = tmp_path / "tables" / f"{name}.csv"
+                table = pl.read_csv(file)
+                day = [f"20{20 + i % 3}-0{1 + i % 4}-01" for i in range(table.height)]
+                table.with_columns(dose=pl.Series(day)).write_csv(file)
+        verb, facts, body = harness.hello(conductor, "lyon")
+        assert "proposal" in wires["lyon"].service.call(verb, json.dumps(facts), body)[0]
 
 
 def test_a_budget_covers_no_sums_of_raw_tables(tmp_path):
@@ -242,6 +275,11 @@ BEYOND = {
         "hello",
         lambda text: text.replace('"privacy": null', '"privacy": [1' + "0" * 400 + ", 0.5]"),
     ),
+    "a noise whose square is too large": (
+        "hello",
+        lambda text: text.replace('"privacy": null', '"privacy": [1e300, 1e-5]'),
+    ),
+    "half a character": ("hello", lambda text: text.replace('"x1"', '"\\ud800"')),
     "labels of 400 digits": (
         "hello",
         lambda text: text.replace("[0, 1]", "[0, 1" + "0" * 400 + "]"),
@@ -278,6 +316,7 @@ def proposal(change):
 
 
 TABLES = {
+    "half a character": proposal(lambda said: said["columns"]["ward"]["words"].append("\ud800")),
     "numbered classes": proposal(lambda said: said["label"].update(classes=[1, 2])),
     "no classes": proposal(lambda said: said["label"].update(classes=None)),
     "a kind that is a list": proposal(lambda said: said["columns"]["ward"].update(kind=["word"])),
@@ -296,18 +335,27 @@ def test_a_proposal_beyond_reason_costs_that_site_only(change, tmp_path):
     assert result.client_names == ("berlin", "torino")
 
 
-def test_sums_beyond_reason_cost_that_site_only(tmp_path):
+@pytest.mark.parametrize(
+    "exchange,name,number",
+    [
+        *((1, name, n) for name in ("present", "words", "missing") for n in (-1, 99, 0.5)),
+        *((1, "total", n) for n in (1e99, -1e99)),
+        *((2, "value", n) for n in (-1.0, 1e300)),
+    ],
+)
+def test_sums_beyond_reason_cost_that_site_only(exchange, name, number, tmp_path):
     conductor, wires = raw_tables.two_needed(tmp_path)
     answer = wires["lyon"].service.call
 
     def call(verb, facts, body):
         text, data = answer(verb, facts, body)
-        if verb == "meet" and "method" in json.loads(facts):
-            data = data[:-8] + np.float64(-1e300).tobytes()
+        if verb == "meet" and json.loads(facts).get("exchange") == exchange:
+            told = wire.read(data)
+            data = save(told | {name: np.full_like(told[name], number)})
         return text, data
 
     wires["lyon"].service.call = call
-    assert conductor.run().client_names == ("berlin", "torino")
+    assert harness.settled(conductor) == ("berlin", "torino")
 
 
 def test_a_party_that_says_nonsense_is_named(tmp_path):

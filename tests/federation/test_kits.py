@@ -110,6 +110,17 @@ def test_the_policy_is_the_owners(kits, tmp_path):
     assert policy.methods == ("fedavg",)
 
 
+def test_where_the_rows_are_is_noted_before_the_tables_of_a_policy(tmp_path):
+    """Behind [labels] it would be one more label."""
+    labels = '[labels]\nill = ["no", "yes"]\ntest = ["negative"]\n'
+    (tmp_path / "policy.toml").write_text(f'methods = ["fedavg"]\ndata = "old.csv"\n{labels}')
+    set_data(tmp_path, tmp_path / "one.csv", tmp_path / "held-out.csv")
+    policy = read_policy(tmp_path)
+    assert policy.data == str(tmp_path / "one.csv") and policy.methods == ("fedavg",)
+    assert policy.test == str(tmp_path / "held-out.csv")
+    assert policy.labels == {"ill": ["no", "yes"], "test": ["negative"]}
+
+
 @pytest.mark.parametrize(
     "text,complaint",
     [

@@ -11,6 +11,7 @@ from federation.harness import NAMES, clients, federation, refused, settings, se
 from fedloom.data.clients import from_arrays
 from fedloom.errors import FederationError
 from fedloom.federation.people import trial
+from fedloom.metrics.ready import made_of
 
 FEDAVG = {"key": "fedavg", "lr": 0.05, "local_steps": 2}
 RUN = {"rounds": 2, "eval_every": 1}
@@ -212,3 +213,10 @@ def test_the_label_party_takes_them_from_the_summed_scores(tmp_path):
     ours = parties.federation(tmp_path / "secure", secure)[0].run()
     assert ours.final["log_loss"] == pytest.approx(ours.final["loss"], rel=1e-5)
     assert 0 < ours.final["f1"] <= 1
+
+
+@pytest.mark.parametrize("label", [1e200, -1e308])
+def test_labels_whose_square_is_too_large_make_no_r2(label):
+    """A site may say so, and the run of the others goes on."""
+    told = {"squared_error": 1.0, "label": label, "squared_label": 1.0}
+    assert np.isnan(made_of("r2", told))

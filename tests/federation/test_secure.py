@@ -133,6 +133,20 @@ def test_false_shares_spoil_the_sum_and_not_the_hub(monkeypatch, tmp_path):
         secure_sum(tmp_path, VECTORS, {})
 
 
+@pytest.mark.parametrize("junk", [b"[]", b"3", b"null", b'"x"', b"{}", b"\xff", b"[" * 5000])
+@pytest.mark.parametrize("phase", ["_keys", "_shares", "_unmask"])
+def test_a_member_that_sends_junk_drops_out_alone(phase, junk, monkeypatch, tmp_path):
+    original = getattr(Member, phase)
+
+    def told(self, letter):
+        said = original(self, letter)
+        return junk if self.id == 2 else said
+
+    monkeypatch.setattr(Member, phase, told)
+    arrived, _, _ = secure_sum(tmp_path, VECTORS, {})
+    assert set(arrived) == ({0, 1, 3, 4, 5, 6} if phase != "_unmask" else set(range(7)))
+
+
 def test_two_members_are_too_few(tmp_path):
     with pytest.raises(UnopenedError, match="2 sites sent their keys, and a secure sum needs 3"):
         secure_sum(tmp_path, VECTORS[:2], {})

@@ -3,12 +3,14 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 import fedloom as fl
 from federation.harness import clients, federation, refused, settings
 from fedloom.errors import FederationError, RefusedError
 from fedloom.exchange.hub import Letter
+from fedloom.federation.policy_file import set_policy
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 RUN = {"rounds": 2, "eval_every": 1, "metrics": ["loss", "accuracy", "objective", "sparsity"]}
@@ -65,6 +67,21 @@ def test_a_single_site_is_not_measured(both):
     facts = {"after": [2, 1], "round": 2}
     with pytest.raises(RefusedError, match="would tell what secure sums hide"):
         service.call("measure", json.dumps(facts), b"")
+
+
+@pytest.mark.parametrize("policy,rows", [({}, 0), ({"least_count": 5}, 4)])
+def test_metrics_of_few_sites_are_no_sum(policy, rows, tmp_path):
+    """Sites without test rows, or with too few, have nothing to add to what the others tell."""
+    conductor, wires = federation(tmp_path, chosen(**SECURE), held=clients(4), **policy)
+    for name in ("berlin", "lyon", "torino", "utrecht") if rows else ("lyon",):
+        table = pl.read_parquet(tmp_path / "rows" / f"{name}.parquet")
+        few = table if name == "lyon" else table[:rows]
+        few.write_parquet(tmp_path / f"{name}-test.parquet")
+        set_policy(wires[name].kit, test=str(tmp_path / f"{name}-test.parquet"))
+        wires[name].restart()
+    result = conductor.run()
+    assert all(np.isnan(row["accuracy"]) for row in result.rows)
+    assert any("has too few test rows to tell 'loss'" in n for n in result.about["notes"])
 
 
 def test_a_sum_of_metrics_is_taken_in_the_rounds_of_the_settings(both):

@@ -191,6 +191,17 @@ def test_with_secure_sums_the_label_party_learns_no_part_of_the_scores(tmp_path)
     assert result.final["accuracy"] > 0.8
 
 
+def test_a_party_that_lets_no_metrics_leave_takes_part_in_a_run_without(tmp_path):
+    quiet = settings(run={"rounds": 2, "eval_every": 1, "metrics": []})
+    conductor, wires = federation(tmp_path, quiet, clip=0.1, noise=20.0, epsilon=9.0, metrics=False)
+    result = conductor.run()
+    assert result.status == "done" and "loss" not in result.final
+    loud, wires = federation(tmp_path / "loud", quiet)  # by the owners' word they might be taken
+    loud.run()
+    with pytest.raises(RefusedError, match="the settings of the run name no metrics"):
+        wires["clinic"].service.call("measure", '{"after": [1, 1], "round": 1}', b"")
+
+
 def test_a_share_that_is_not_kept_ends_the_run_and_resuming_keeps_it(tmp_path):
     conductor, wires = federation(tmp_path, settings())
     kept = tmp_path / "clinic" / "shares"

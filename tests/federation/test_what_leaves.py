@@ -9,6 +9,7 @@ import pytest
 from federation.harness import hello, refused, settings
 from federation.hospitals import FEDAVG, PATIENTS, chosen, hospitals, rare, raw
 from fedloom.errors import RefusedError
+from fedloom.exchange import wire
 from fedloom.federation.site import protection
 from fedloom.rows import Rows
 
@@ -36,9 +37,9 @@ ATTACKS = {
 def test_what_is_not_named_cannot_be_had(wanted, tmp_path):
     heard = []
     conductor, wires = hospitals(tmp_path, wanted)
-    for wire in wires.values():
-        answer = wire.service.call
-        wire.service.call = lambda *call, answer=answer: heard.append(answer(*call)) or heard[-1]
+    for line in wires.values():
+        answer = line.service.call
+        line.service.call = lambda *call, answer=answer: heard.append(answer(*call)) or heard[-1]
     said = " ".join(refused(conductor, "this site's"))
     assert not heard  # no site has said anything but no
     assert "Patient 1" not in said and str(tmp_path) not in said
@@ -120,6 +121,27 @@ def test_raw_tables_tell_neither_words_nor_gaps_of_a_few_rows(tmp_path):
     assert ward["words"] == ["blue", "red"] and ward["missing"] == 0
 
 
+def test_numbers_of_a_few_rows_are_in_no_sum(tmp_path):
+    """A column that four rows have at one site: neither how many they are nor their sum is told."""
+    four = pl.Series([50.0] * 4 + [None] * 56)
+    heard = []
+    conductor, wires = hospitals(tmp_path, raw({"test_fraction": None}))
+    file = tmp_path / "lyon.csv"
+    pl.read_csv(file).with_columns(age=four).write_csv(file)
+    answer = wires["lyon"].service.call
+
+    def call(verb, facts, body):
+        text, data = answer(verb, facts, body)
+        if verb == "meet" and "method" in json.loads(facts):
+            heard.append(wire.read(data))
+        return text, data
+
+    wires["lyon"].service.call = call
+    assert conductor.run().status == "done"
+    counted, squares = heard
+    assert counted["present"] == [0] and counted["total"] == [0] and squares["value"] == [0]
+
+
 @pytest.mark.parametrize(
     "counts,told",
     [
@@ -140,10 +162,11 @@ def test_counts_as_they_are_told(counts, told):
 
 
 def test_columns_without_what_a_few_rows_have():
-    x = np.array([[np.nan, np.nan], *[[1.0, np.nan]] * 4, [7.0, 2.0]])
+    x = np.array([[np.nan, np.nan], *[[1.0, np.nan]] * 3, [1.0, 3.0], [7.0, 2.0]])
     y = np.array([[0, 0], [0, -1], [0, -1], [0, -1], [1, -1], [-1, -1]])
     rows = protection.without_rare(Rows(x, y), 3)
     np.testing.assert_allclose(rows.x[:, 0], [11 / 5, 1, 1, 1, 1, 7])  # one gap, filled
-    np.testing.assert_array_equal(np.isnan(rows.x[:, 1]), np.isnan(x[:, 1]))  # many: as they are
+    assert np.isnan(rows.x[:, 1]).all()  # two numbers, whose sum would tell of two rows
     np.testing.assert_array_equal(rows.y[:, 0], [0] * 6)  # the rare word and the gap are gone
     np.testing.assert_array_equal(rows.y[:, 1], [-1] * 6)  # nothing that could stand for it
+    np.testing.assert_array_equal(protection.without_rare(Rows(x, y), 2).x[:, 1], x[:, 1])  # many

@@ -4,7 +4,8 @@ The party that asks learns which of its ids the other one has; the other learns 
 encrypted ids pass between them: a request, and an answer to it.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,13 @@ class Asking:
         psi = _library()
         again, theirs = _read(psi.Response, answer[0]), _read(psi.ServerSetup, answer[1])
         found = np.zeros(len(self._own), bool)
-        found[list(self._key.GetIntersection(theirs, again))] = True
+        if len(again.encrypted_elements) != len(found):
+            raise WireError(
+                f"a message of the private set intersection must have the {len(found)} ids that "
+                f"were asked for, encrypted again; it has {len(again.encrypted_elements)}."
+            )
+        with _understood():
+            found[list(self._key.GetIntersection(theirs, again))] = True
         return found
 
 
@@ -47,7 +54,8 @@ def reply_to(request: bytes, own: np.ndarray) -> Answer:
     theirs = key.CreateSetupMessage(
         _EXACT, len(asked.encrypted_elements), own.tolist(), psi.DataStructure.RAW
     )
-    return key.ProcessRequest(asked).SerializeToString(), theirs.SerializeToString()
+    with _understood():
+        return key.ProcessRequest(asked).SerializeToString(), theirs.SerializeToString()
 
 
 def _library() -> Any:
@@ -55,6 +63,18 @@ def _library() -> Any:
     import private_set_intersection.python as psi
 
     return psi
+
+
+@contextlib.contextmanager
+def _understood() -> Iterator[None]:
+    """What the library says of ids that are no encrypted ones is an error of the message."""
+    try:
+        yield
+    except (RuntimeError, IndexError):
+        raise WireError(
+            "a message of the private set intersection holds something else than encrypted ids. "
+            "Both ends must have the same version of the psi extra."
+        ) from None
 
 
 def _read(kind: Callable[[], Any], data: bytes) -> Any:

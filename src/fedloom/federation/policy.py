@@ -255,11 +255,22 @@ class Policy:
 
     def check_scores(self, metrics: Iterable[str] | None) -> None:
         """Refuse a job whose metrics need scores of single rows, where they may not leave."""
-        for name in () if self.scores else needing_scores(metrics or ()):
+        for name in needing_scores(metrics or ()):
+            if not self.scores:
+                raise RefusedError(
+                    f"this site's policy lets no scores of rows leave; the job wants the metric "
+                    f"{name!r}, which needs them. Choose another, or let its owner set scores = "
+                    f"true in {POLICY}."
+                )
+            self.check_exact(f"the metric {name!r} is")
+
+    def check_exact(self, what: str) -> None:
+        """Refuse metrics made of scores elsewhere, where the owner wants them noisy or rounded."""
+        if self.metric_noise is not None or self.metric_digits is not None:
             raise RefusedError(
-                f"this site's policy lets no scores of rows leave; the job wants the metric "
-                f"{name!r}, which needs them. Choose another, or let its owner set scores = true "
-                f"in {POLICY}."
+                f"this site's policy lets metrics leave with noise or rounded, and {what} made of "
+                f"scores of rows, which leave as they are. Name others, or none, in metrics of "
+                f"[run], or let its owner take metric_noise and metric_digits out of {POLICY}."
             )
 
     def check_plain_ids(self) -> None:

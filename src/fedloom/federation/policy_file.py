@@ -44,11 +44,14 @@ def set_policy(kit: Path, **changes: Any) -> None:
     """Change settings of a policy; the owner's other lines stay."""
     path = kit / POLICY
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    tables = (place for place, line in enumerate(lines) if re.match(r"\s*\[", line))
+    end = next(tables, len(lines))  # what stands behind [labels] would be a label
+    own, rest = lines[:end], lines[end:]
     for key, value in changes.items():
         if value is not None:
-            lines = [line for line in lines if not re.match(rf"\s*{key}\s*=", line)]
-            lines.append(_line(key, value))
-    write_text(path, "\n".join(lines) + "\n")
+            own = [line for line in own if not re.match(rf"\s*{key}\s*=", line)]
+            own.append(_line(key, value))
+    write_text(path, "\n".join([*own, *rest]) + "\n")
 
 
 def set_data(kit: Path, data: Path, test: Path | None = None) -> None:

@@ -1,8 +1,9 @@
 """Metrics with secure sums: those of all sites are summed, and the server gets only their means.
 
 A sum of metrics is an exchange of its own after those of the round, with the model as its question.
-For every metric a site adds its value and a one, or two zeros where it has no rows to take it on.
-For what is taken over the rows of all sites, it adds its sum over rows and the number of rows.
+For every metric a site adds its value and a one; for what is taken over the rows of all sites, its
+sum over rows and the number of rows. A site that has too few rows to tell a metric drops out: with
+nothing to add it would make a sum of others look as if it were of one site more.
 """
 
 from collections.abc import Mapping
@@ -36,7 +37,10 @@ def part(told: Mapping[str, Any], names: tuple[str, ...]) -> np.ndarray:
         by_rows = name in ROW_NUMBERS or name not in told
         value = told[name if name in told else name.removesuffix(ROWS)]
         if value is None:
-            return 0.0, 0.0
+            raise UnopenedError(
+                f"it has too few test rows to tell {name!r}, and the sum would be of the others "
+                f"alone"
+            )
         weight = told["rows"] / _THOUSAND if by_rows else 1.0
         return value * weight, weight
 

@@ -28,6 +28,7 @@ from fedloom.population import Federation
 from fedloom.protocol import Algorithm
 
 _SENSITIVITY = 2  # in units of clip: a replaced reply may point the other way
+_MOST_NOISE = 1e100  # the library squares it; more of it would lose less, so the bound holds
 
 
 def ledger(algorithm: Algorithm, federation: Federation) -> Callable[[int], dict[str, float]]:
@@ -79,13 +80,12 @@ def of_sites(
 def gaussian_epsilon(replies: Mapping[float, int], delta: float) -> float:
     """The loss of so many replies with Gaussian noise, by its deviation in units of the clip."""
     needs("dp_accounting", "privacy")
-    import dp_accounting as dp
 
     if not any(replies.values()):
         return 0.0
     accountant = _accountant()
     for noise, count in replies.items():
-        accountant.compose(dp.GaussianDpEvent(noise / _SENSITIVITY), count)
+        accountant.compose(_reply(noise), count)
     return float(accountant.get_epsilon(delta))
 
 
@@ -114,6 +114,13 @@ def statement(
     return {"privacy": said}
 
 
+def _reply(noise: float) -> Any:
+    """A reply with so much noise, in units of its clip."""
+    import dp_accounting as dp
+
+    return dp.GaussianDpEvent(min(noise, _MOST_NOISE) / _SENSITIVITY)
+
+
 def _accountant() -> Any:
     from dp_accounting import NeighboringRelation, rdp
 
@@ -127,7 +134,7 @@ def _divergences(layer: Private, exchanges: list[Exchange], n: int) -> np.ndarra
     def divergences(event: Any) -> np.ndarray:
         return np.asarray(_accountant().compose(event).rdp)
 
-    noise = dp.GaussianDpEvent(float(layer.noise) / _SENSITIVITY)
+    noise = _reply(float(layer.noise))
     uncredited = divergences(noise)
     replied = [exchange for exchange in exchanges if exchange.up]
     drawn = [exchange.clients for exchange in replied if layer.at == "hub" and exchange.uniform]

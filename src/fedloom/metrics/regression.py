@@ -35,5 +35,5 @@ def r2_of_means(error: float, label: float, squared_label: float) -> float:
 
     Means lose digits where labels are large and alike, so this is for where there are no rows.
     """
-    variance = squared_label - label**2
+    variance = squared_label - label * label  # of others: a power too large would be an error
     return 1 - error / variance if variance > _ROUNDING * squared_label else math.nan

@@ -94,7 +94,7 @@ def check_problem(who: str, problem: Any) -> None:
 
 
 def check_clients(who: str, clients: Any) -> None:
-    """Raise ParameterError unless these are clients or parties, with test rows that are not none."""
+    """Raise ParameterError unless these are clients or parties; a test set must have rows."""
     if isinstance(clients, Clients | Parties):
         tested = clients.test.y if isinstance(clients, Clients) and clients.test else None
         tested = clients.test_y if isinstance(clients, Parties) else tested

@@ -204,7 +204,8 @@ def _read_table(data: bytes, ids: Iterable[int], kind: type) -> dict[int, Any]:
     wanted = set(ids)
     if len(data) > _LONGEST_ENTRY * len(wanted):
         raise WireError(f"a table of {len(data)} bytes is too long for {len(wanted)} members")
-    table = {int(id): value for id, value in json.loads(data).items()}
+    told = json.loads(data)
+    table = {int(id): value for id, value in told.items()} if isinstance(told, dict) else {}
     if table.keys() != wanted or not all(type(value) is kind for value in table.values()):
         raise WireError("its table does not have one entry for each member")
     return table

@@ -3,7 +3,6 @@
 If something is wrong with a site, only that site is left out, as long as enough are left.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -132,7 +131,7 @@ class Assembly:
     def _greet(self, name: str) -> None:
         """A site that was left out is there again; its process may be another one."""
         for verb, facts, body in (self._hello(name), self._introduction(name)):
-            self.sites.calls[name](verb, json.dumps(facts), body, self.sites.timeout)
+            self.sites.call(name, verb, facts, body, self.sites.timeout)
         self.note(f"{name} is back")
 
 

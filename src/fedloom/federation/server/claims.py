@@ -18,6 +18,7 @@ Facts = dict[str, Any]
 MOST_ROWS = 10**7  # of a site; the server keeps a label for each, 8 bytes
 MOST_ROWS_OF_ALL = 10**8
 MOST_FEATURES = 10**6
+MOST_CLASSES = 10**4  # every site's model has outputs for those of all
 _LONGEST_TEXT = 16 * 2**20  # bytes of JSON
 _LONGEST_NAME = 1000  # characters
 _LARGEST = 2**53  # beyond which whole numbers are not told apart
@@ -38,6 +39,7 @@ def table(text: str) -> Any:
         raise WireError(f"it sent a text of {len(text)} bytes, which is too long.")
     try:
         facts = json.loads(text)
+        json.dumps(facts, ensure_ascii=False).encode()  # half a character fits into no file
     except (ValueError, RecursionError):
         facts = None
     _need(isinstance(facts, dict), "a table of facts", facts)
@@ -59,6 +61,7 @@ def of_rows(text: str) -> Facts:
         _need(len(counts) == 1, "one count where there are no classes", counts)
     else:
         _need(_same_kind(labels) and len(labels) == len(counts), "a count for each class", labels)
+        _need(len(labels) <= MOST_CLASSES, f"at most {MOST_CLASSES} classes", len(labels))
         _need(len(set(labels)) == len(labels), "classes that differ", labels)
     known = ("counts", "shape", "features", "labels", "tested")
     return {name: facts[name] for name in known}

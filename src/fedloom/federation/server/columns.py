@@ -203,14 +203,16 @@ class ColumnsAtServer:
         """Ask every party for its part of the scores; the label party adds up and looks.
 
         With secure aggregation nobody is asked, because a part alone would tell what the sums hide.
-        The scores are then the hub's own, of the training rows.
+        The scores are then the hub's own, of the training rows. Nor is anybody asked for nothing.
         """
         fed = hub.fed
         assert isinstance(fed, LabelParty)
         slack = hub.algorithm.model(hub.state, fed)
+        own = {joint_evaluation.OF_PARTIES[0]: np.array(self.roster.widths)}
+        if not wanted.names:
+            return {}, own
         if self.secure:
             raw = joint_evaluation.of_scores(fed, wanted, slack, None, slack)
-            own = {joint_evaluation.OF_PARTIES[0]: np.array(self.roster.widths)}
             return joint_evaluation.row_of(raw, fed.problem, wanted, None), own
         answers = sites.ask_each(about_states(hub, "measure"))
         sites.check_quorum()

@@ -125,16 +125,24 @@ class Sites:
             for name in questions
         }
 
+    def call(
+        self, name: str, verb: str, facts: Facts, body: bytes, seconds: float
+    ) -> tuple[str, bytes]:
+        """Ask one site; raises SiteError where it gives no answer, or none that is one."""
+        try:
+            text, data = self.calls[name](verb, json.dumps(facts), body, seconds)
+            if not isinstance(text, str) or not isinstance(data, bytes):
+                raise TypeError
+        except (TypeError, ValueError):
+            said = "it answered with something else than a text and bytes"
+            raise SiteError("WireError", said) from None
+        return text, data
+
     def _ask(
         self, name: str, verb: str, facts: Facts, body: bytes
     ) -> tuple[str, bytes] | SiteError:
         try:
-            text, data = self.calls[name](verb, json.dumps(facts), body, self.timeout)
-            if not isinstance(text, str) or not isinstance(data, bytes):
-                raise TypeError
-            return text, data
-        except (TypeError, ValueError):
-            return SiteError("WireError", "it answered with something else than a text and bytes")
+            return self.call(name, verb, facts, body, self.timeout)
         except SiteError as error:
             if error.kind not in _ALIVE:
                 self.lost.setdefault(name, time.time())
@@ -183,7 +191,7 @@ class Sites:
 
     def _ping(self, name: str) -> None:
         try:
-            self.calls[name]("ping", "{}", b"", PING_SECONDS)
+            self.call(name, "ping", {}, b"", PING_SECONDS)
             with self._lock:
                 self._back.add(name)
         except SiteError:

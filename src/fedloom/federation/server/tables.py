@@ -31,6 +31,7 @@ from fedloom.federation.site.table import as_facts, bare_tables, files_of
 from fedloom.population import know
 from fedloom.preparation import Preparation, fitting
 from fedloom.preparation.proposals import AgreedColumns, agree
+from fedloom.preparation.statistics import Counted
 from fedloom.preparation.table_problem import TableProblem
 from fedloom.preparation.tables import EMPTY, KEY, NUMBER, WORD, Reading
 from fedloom.pytrees import to_host
@@ -38,7 +39,7 @@ from fedloom.pytrees import to_host
 Facts = dict[str, Any]
 
 _FILE = "preparation.json"  # in the folder of a run at the server
-_LARGEST_SUM = 1e100
+_LARGEST_SUM, _LARGEST_SQUARES = 1e45, 1e100  # about a mean of the largest, honest ones are less
 
 
 class TablesAtServer(RowsAtServer):
@@ -128,7 +129,7 @@ class TablesAtServer(RowsAtServer):
                 method,
                 know(*place, "float64"),
                 said,
-                SimpleNamespace(send=lambda letters: self._bounded(letters, said["round"])),
+                SimpleNamespace(send=lambda letters: self._sound(letters, said["round"], rows)),
                 names=names,
                 judge=lambda name, fault: None if fault is None else faults.append((name, fault)),
             )
@@ -140,20 +141,18 @@ class TablesAtServer(RowsAtServer):
                 raise UnfitError(*faults[0]) from None
         return hub, missing
 
-    def _bounded(
-        self, letters: Mapping[int, Letter], said: Sequence[Expected]
+    def _sound(
+        self, letters: Mapping[int, Letter], said: Sequence[Expected], rows: Sequence[int]
     ) -> dict[int, bytes | Lost]:
-        """The answers of sites; one with impossibly large sums counts as lost."""
+        """Counts and sums as sites send them; one with impossible counts or sums counts as lost."""
         answers = dict(self.sites.send(letters, "meet"))
         for id, answer in answers.items():
             if isinstance(answer, Lost):
                 continue
             with contextlib.suppress(WireError):  # which the hub finds out, and says
-                parts = jax.tree.leaves(
-                    wire.decode(answer, said[letters[id].exchange - 1].reply, finite=True)
-                )
-                if any(np.abs(part).max(initial=0) > _LARGEST_SUM for part in parts):
-                    answers[id] = Lost("its sums are beyond all reason")
+                told = wire.decode(answer, said[letters[id].exchange - 1].reply, finite=True)
+                if not _of_rows(told, rows[id]):
+                    answers[id] = Lost("its counts or sums are beyond all reason")
         return answers
 
     def restore(self, known: Facts) -> None:
@@ -177,6 +176,15 @@ class TablesAtServer(RowsAtServer):
             if told.get(report["site"], {}).get("unknown"):
                 report[fitting.UNKNOWN] = told[report["site"]]["unknown"]
         write_json(self.file, self.preparation.as_dict())
+
+
+def _of_rows(told: Counted | np.ndarray, rows: int) -> bool:
+    """Whether a site with so many rows can have these counts and sums, or these squares."""
+    if not isinstance(told, Counted):
+        return bool(((told >= 0) & (told <= _LARGEST_SQUARES)).all())
+    counts = np.concatenate([told.present, told.words, told.missing])
+    whole = (counts >= 0) & (counts <= rows) & (counts == np.round(counts))
+    return bool(whole.all() and np.abs(told.total).max(initial=0) <= _LARGEST_SUM)
 
 
 def _agreed(proposals: Mapping[str, str], reading: Reading) -> AgreedColumns:

@@ -35,6 +35,9 @@ class ColumnsAtSite:
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
         self.secure = settings.federation.secure_aggregation
+        self.measured = settings.metrics != () and not self.secure
+        if self.measured:
+            policy.check_exact("all metrics of a vertical run are")
         self.policy = policy
         self.problem: Any = settings.problem
         self.precision = settings.run.precision
@@ -88,6 +91,8 @@ class ColumnsAtSite:
         """This party's part of the scores, and what its share adds to the objective."""
         if self.secure:
             raise RefusedError("a part of the scores would tell what secure sums hide.")
+        if not self.measured:
+            raise RefusedError("the settings of the run name no metrics.")
         share, f = self._share(site, facts), site.group.objective(0)
         parts = {"fitted": f.forward(share)}
         if site.group.test is not None:

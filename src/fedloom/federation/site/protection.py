@@ -101,13 +101,16 @@ def at_least(count: int, least: int) -> int:
 def without_rare(rows: Rows, least: int) -> Rows:
     """Columns to count and sum, without what a few rows alone have.
 
-    A word of fewer than `least` rows counts as missing. Fewer gaps than that are filled: numbers
-    with the mean of the column at this site, words with its most frequent one.
+    A word of fewer than `least` rows counts as missing, and so do fewer numbers than that in a
+    column. Fewer gaps are filled: numbers with the mean of the column at this site, words with its
+    most frequent one.
     """
     x, y = np.array(rows.x, float), np.array(rows.y)
     for column in x.T:
         gaps = np.isnan(column)
-        if 0 < gaps.sum() < least and not gaps.all():
+        if (~gaps).sum() < least:
+            column[:] = np.nan
+        elif 0 < gaps.sum() < least:
             column[gaps] = column[~gaps].mean()
     for words in y.T:
         counts = np.bincount(words[words >= 0], minlength=1)

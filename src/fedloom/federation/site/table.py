@@ -24,7 +24,7 @@ from fedloom.federation.policy import Policy
 from fedloom.federation.roster import Roster, check_listed, check_numbers_of_rows
 from fedloom.federation.site import protection
 from fedloom.federation.site.rows import RowsAtSite
-from fedloom.federation.site.summed_rows import SummedRows
+from fedloom.federation.site.summed_rows import note_told_rows
 from fedloom.population import Group
 from fedloom.preparation import Preparation, SiteFiles, fitting
 from fedloom.preparation.proposals import AgreedColumns, propose
@@ -78,10 +78,13 @@ class TableAtSite(RowsAtSite):
             if files.reading.names(column) and kind_of(name, series, files.reading) == WORD:
                 check_no_key(self.table.source, series)
         self.reading = files.reading
-        self.summed = SummedRows(kit, Path(policy.data_of(kit)), self.table.train)
-        self.summed.check()
         self.proposal = propose(self.table, files.reading, self.least)
         policy.check_classes(files.label, json.loads(self.proposal)["label"]["classes"])
+        rows = self.table
+        if files.dates:  # in the place of whose columns stand parts of them
+            plain = dataclasses.replace(files, dates=None, features=(), numeric=())
+            rows = plain.table(name, Path(policy.data_of(kit)), test)
+        note_told_rows(kit, Path(policy.data_of(kit)), rows.train)
 
     def hello(self) -> Facts:
         """The columns with their words, and how many rows there are."""
@@ -97,7 +100,6 @@ class TableAtSite(RowsAtSite):
                 return {}, wire.encode(self.counting.answer(letter_from(facts, body, 1)))
             agreed = self._checked(AgreedColumns(**facts["schema"]))
             check_numbers_of_rows(facts["id"], facts["rows"], self.table.train.height)
-            self.summed.note()
             bare = bare_tables(facts["rows"], agreed)
             method = fitting.statistics_of(agreed)
             rows = protection.without_rare(fitting.raw_rows(self.table, agreed), self.least)
