@@ -61,7 +61,7 @@ def test_the_readme_has_the_same_figures():
 def test_the_readme_has_the_figures_of_the_page_on_a_gpu():
     rows = [row.split(" | ") for row in PAGE.partition("## On a GPU")[2].splitlines()]
     rates = {row[0].removeprefix("| "): row[1] for row in rows if len(row) == 5}
-    told = f"make {rates['fedloom']} client-rounds a second; FedJAX makes {rates['FedJAX']} there"
+    told = f"do {rates['fedloom']} client-rounds per second; FedJAX does {rates['FedJAX']} there"
     assert told in README and f"and pfl {rates['pfl']}." in README
 
 

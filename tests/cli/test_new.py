@@ -153,7 +153,7 @@ def test_a_personal_method_among_others_says_why_all_have_a_network(here):
     methods = ["--method", "fedavg", "--method", "quped"]
     assert main(["new", "compare", "s.toml", "--data", "digits", *methods]) == 0
     text = (here / "s.toml").read_text()
-    assert "what QuPeD is for" in text and "all methods" in " ".join(text.split())
+    assert "a network of its own for QuPeD" in text and "all methods" in " ".join(text.split())
     linear = 'model = { kind = "mlp", hidden = [] }'
     assert linear in text
     (here / "l.toml").write_text(

@@ -72,7 +72,7 @@ def test_augmentation_is_a_table_of_the_problem(file):
     ("override", "told"),
     [
         ('algorithm.lr.kind="cosin"', "lr.kind.*: must be a known key; got 'cosin'. Did you mean"),
-        ('algorithm.lr={kind="cosine", start=0.1}', "Cosine needs rounds: after how many rounds"),
+        ('algorithm.lr={kind="cosine", start=0.1}', "Cosine needs rounds: number of rounds until"),
         ("algorithm.lr.after.end=-1", "Cosine: end must be a number >= 0; got -1"),
         ("algorithm.lr=[0.1]", r"lr must be a number > 0, or a schedule; got \(0.1,\)"),
         ("algorithm.lr.decay=0.9", "lr.decay=0.9: is not a parameter of Warmup"),
