@@ -15,6 +15,7 @@ from fedloom.data.entries import Copy, DatasetEntry
 from fedloom.data.fetch import File, locate
 from fedloom.data.libsvm import read_libsvm
 from fedloom.errors import DataError, MissingDataError, ParameterError
+from fedloom.experiments.readers import options_of_data, options_of_path
 
 ROWS = b"-1 1:1\n+1 2:1\n"
 NAMES = {
@@ -54,9 +55,14 @@ def test_every_entry_is_complete():
     for name, entry in CATALOGUE.items():
         assert entry.name == name
         assert entry.description and entry.licence and entry.source
+        assert all(option.doc for option in options_of_data(entry))
         for file in (file for copy in entry.copies for file in copy.files):
             assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)
             assert file.url is None or file.url.startswith(("https://", "http://"))
+
+
+def test_every_option_of_a_reader_of_files_has_a_meaning():
+    assert all(option.doc for option in options_of_path())
 
 
 def test_only_sets_without_a_published_checksum_lack_one():

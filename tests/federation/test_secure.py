@@ -254,6 +254,9 @@ def test_a_hub_that_looks_at_single_replies_is_found_out():
 
 def test_explain_says_whether_it_applies():
     assert describe(CATALOGUE["fedavg"])["secure_aggregation"] == "applies"
+    by_step = describe(CATALOGUE["vertical_gd"])["secure_aggregation"]
+    assert by_step.startswith("applies where step is set; otherwise it does not: the hub looks")
+    assert describe(CATALOGUE["drfa"])["secure_aggregation"].startswith("does not apply: ")
 
 
 def test_a_plain_hub_is_not_answered_by_a_secure_site(tmp_path):

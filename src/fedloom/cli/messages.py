@@ -1,5 +1,6 @@
 """What a method sends in a round, and which of its settings cause that."""
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -37,9 +38,26 @@ def messages(chosen: MethodEntry) -> list[dict[str, Any]]:
 
 
 def secure_aggregation(chosen: MethodEntry) -> str:
-    """Whether secure sums apply, in words."""
-    obstacle = why_not(chosen.example(), _example(chosen.kind))
-    return "applies" if obstacle is None else f"does not apply: {obstacle}"
+    """Whether secure sums apply, in words; and without which setting they do not."""
+    example = _example(chosen.kind)
+    obstacle = why_not(chosen.example(), example)
+    if obstacle is not None:
+        return f"does not apply: {obstacle}"
+    for name, default in _defaults(chosen).items():
+        with contextlib.suppress(ParameterError):  # a default that does not suit the example
+            without = why_not(chosen.cls(**chosen.trial | {name: default}), example)
+            if without is not None:
+                return f"applies {_where(name, default)}; otherwise it does not: {without}"
+    return "applies"
+
+
+def _defaults(chosen: MethodEntry) -> dict[str, Any]:
+    """The defaults of the parameters that the method's trial sets."""
+    return {
+        p.name: p.default
+        for p in parameters_of(chosen.cls)
+        if p.name in chosen.trial and p.default is not dataclasses.MISSING
+    }
 
 
 def _settings(
@@ -57,18 +75,18 @@ def _settings(
             return set()
         return _said(exchanges) - _said(said)
 
-    defaults = {
-        p.name: p.default
-        for p in parameters_of(chosen.cls)
-        if p.name in chosen.trial and p.default is not dataclasses.MISSING
-    }
+    defaults = _defaults(chosen)
     if not left_out(defaults):
         return {}
     return {
-        item: f" (where {name} is {'set' if default is None else f'not {default}'})"
+        item: f" ({_where(name, default)})"
         for name, default in defaults.items()
         for item in left_out({name: default})
     }
+
+
+def _where(name: str, default: Any) -> str:
+    return f"where {name} is {'set' if default is None else f'not {default}'}"
 
 
 def _said(exchanges: list[Exchange]) -> set[tuple[str, ...]]:

@@ -24,7 +24,12 @@ def _read_idx(
 
 
 def _read_femnist(folder: Path, *, digits: bool = False) -> Dataset:
-    """All 62 characters, or the rows with digits alone."""
+    """The characters by writer.
+
+    Args:
+        folder: What LEAF leaves: the folders train and test.
+        digits: Whether to keep the rows with digits alone, of all 62 characters.
+    """
     check("femnist", "digits", digits, flag)
     count = len(DIGITS) if digits else len(_CHARACTERS)
     dataset = read_leaf(folder, shape=(28, 28, 1), classes=np.arange(len(_CHARACTERS)))

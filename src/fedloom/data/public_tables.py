@@ -21,15 +21,24 @@ _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 def _read_libsvm(
     train: Path, test: Path | None = None, *, n_features: int, test_file: bool = True
 ) -> Dataset:
-    """A set of LIBSVM's page; without its `test_file` it is the training rows alone."""
+    """A set of LIBSVM's page.
+
+    Args:
+        train: The training rows.
+        test: The test rows.
+        n_features: How many features there are.
+        test_file: Whether to read the file of test rows as well.
+    """
     return read_libsvm(train, test=test if test_file else None, n_features=n_features)
 
 
 def _read_covtype(path: Path, *, scale: bool = False) -> Dataset:
     """Covertype as LIBSVM's binary version has it: class 2, lodgepole pine, against the rest.
 
-    With `scale`, every feature is brought to [0, 1] by its range over all rows, as LIBSVM's scaled
-    file has it; a feature that never changes becomes 0.
+    Args:
+        path: The file of UCI.
+        scale: Whether to bring every feature to [0, 1] by its range over all rows, as in LIBSVM's
+            scaled file; a feature that never changes becomes 0.
     """
     import polars as pl
 
