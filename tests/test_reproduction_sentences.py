@@ -421,3 +421,21 @@ def test_what_is_said_of_the_cost_of_rounds_of_minimax_methods():
         ]
         apart = abs(np.subtract(*means))[np.array(runs["25 %"][0].columns["round"]) >= 100]
         assert (apart.max() < 0.001) == (data != "-w8a")
+
+
+def test_what_is_said_of_the_steps_that_held_out_rows_chose(setups):
+    """The shortest of the dual for all that have two steps; FedNest's, as long as it is here."""
+    sets = ("phishing", "ijcnn1", "ijcnn1-fifth", "a9a", "covtype", "w8a")
+    methods = {data: setups[f"minimax-{data}"].algorithms for data in sets}
+    longer = {
+        (data, name)
+        for data, of in methods.items()
+        for name, method in of.items()
+        if getattr(method, "dual_lr", 1e-4) != 1e-4 and name != "fednest"
+    }
+    assert longer == {("a9a", "codasca")}
+    lengths = [methods[d]["fednest"].lr / methods[d]["fednest"].local_steps for d in sets[1:3]]
+    assert [round(length, 3) for length in lengths] == [0.008, 0.01]
+    rows = rows_of("composite-a9a", setups)
+    zeros = [rows[m]["Sparsity"] for m in ("decoupled_prox", "feddr", "fedmid", "feddualavg")]
+    assert zeros[0] == zeros[1] == pytest.approx(78 / 123, rel=1e-4) and min(zeros[2:]) > zeros[0]
