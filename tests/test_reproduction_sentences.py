@@ -434,6 +434,9 @@ def test_what_is_said_of_the_steps_that_held_out_rows_chose(setups):
         if getattr(method, "dual_lr", 1e-4) != 1e-4 and name != "fednest"
     }
     assert longer == {("a9a", "codasca")}
+    paper = ("codasca", "fed_norm_sgda", "fedsgda_m", "fednest")
+    off = {(d, m): rows_of(f"minimax-{d}", setups)[m]["off"] for d in ("a9a", "w8a") for m in paper}
+    assert {key for key, value in off.items() if value < 0} == {("w8a", "fed_norm_sgda")}
     lengths = [methods[d]["fednest"].lr / methods[d]["fednest"].local_steps for d in sets[1:3]]
     assert [round(length, 3) for length in lengths] == [0.008, 0.01]
     rows = rows_of("composite-a9a", setups)
