@@ -1,5 +1,6 @@
 """Everything that a settings file may hold can be found, with a line that is valid there."""
 
+import argparse
 import dataclasses
 import json
 import shutil
@@ -11,7 +12,7 @@ import pytest
 
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli import listing, tables
-from fedloom.cli.main import main
+from fedloom.cli.main import main, parser
 from fedloom.experiments import registries, samples, settings, toml
 from fedloom.experiments.locations import Location
 from fedloom.experiments.schema import schema
@@ -99,6 +100,21 @@ def test_fedloom_alone_says_what_it_can_do(capsys):
     assert main([]) == 2
     said = capsys.readouterr()
     assert "compare the methods of a settings file" in said.err and not said.out
+
+
+def test_every_option_says_what_it_is_for():
+    verbs = next(a for a in parser([], every=True)._actions if a.dest == "verb").choices
+    nested = [
+        kind
+        for verb in verbs.values()
+        for action in verb._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for kind in action.choices.values()
+    ]
+    for options in [*verbs.values(), *nested]:
+        for action in options._actions:
+            named = isinstance(action, argparse._SubParsersAction) or action.help
+            assert named, f"{options.prog}: {action.option_strings or action.dest}"
 
 
 def test_defaults_are_as_a_settings_file_has_them():
