@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
 
 from fedloom.experiments.options import CompareSettings
 from fedloom.experiments.raw_results import Raw, Run
 from fedloom.pictures import labels
+from fedloom.pictures.curves import scale_of_costs
 from fedloom.pictures.picture import Picture
 
 # Okabe and Ito's palette without its yellow, and four more that are apart from it.
@@ -177,8 +177,7 @@ def _panel(
             _optimum(panel, runs)
         ends.append((float(y.mean(0)[-1]), name, line["color"]))
     panel.set_xlabel(labels.AXES[against])
-    if against == "bytes":
-        panel.xaxis.set_major_formatter(EngFormatter("B"))
+    scale_of_costs(panel, against)
     if target is not None:
         panel.axhline(target, color="#555555", linewidth=0.9, linestyle=(0, (5, 4)), zorder=0)
     far = ", distance to the optimum" if distance else ""

@@ -102,7 +102,7 @@ def draw(name: str) -> Picture:
         if found["varied"] not in ("iteration", "round"):
             panel.set_xscale("log")
             ticks = sorted({x for line in panel.get_lines() for x in line.get_xdata() if x > 1e-9})
-            panel.set_xticks(ticks, [labels.number(x) for x in ticks])
+            panel.set_xticks(ticks, [_tick(x) for x in ticks])
             panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_yscale("log" if found["log"] else "linear")
         panel.grid(alpha=0.3, which="both")
@@ -112,3 +112,8 @@ def draw(name: str) -> Picture:
     words = found["measured"][:1].upper() + found["measured"][1:]
     panels[0].set_ylabel("\n".join(textwrap.wrap(words, 36)), fontsize=9)
     return Picture(figure)
+
+
+def _tick(value: float) -> str:
+    """A number at an axis, without a power of ten."""
+    return labels.number(value) if value < 1000 else f"{value:,.0f}"

@@ -66,7 +66,7 @@ def on_config(config: Any) -> Any:
             ]
         },
         *(
-            {path.stem.capitalize().replace("-", " "): path.name}
+            {title(path): path.name}  # as other pages call it
             for path in sorted((ROOT / "docs").glob("*.md"))
             if path.stem not in FIRST
         ),

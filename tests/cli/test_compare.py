@@ -127,7 +127,12 @@ def test_reproduce_shows_what_there_is_and_runs_it(tmp_path, capsys):
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert listed["composite-full-gradients"]["state"] == "run"
     assert listed["minimax-gisette"]["data"] == "gisette (LIBSVM)"
-    assert listed["minimax-gisette"]["state"].startswith("not run, about 60 min")
+    assert listed["minimax-gisette"]["state"] == "not run"
+    assert listed["minimax-gisette"]["time"] == "60 min, 2 cores"
+    assert main(["reproduce"]) == 0
+    ran, not_run = capsys.readouterr().out.split("Not run here: ")
+    assert "Run here: " in ran and "composite-full-gradients" in ran
+    assert "minimax-gisette" in not_run and "composite-full-gradients" not in not_run
     small = ["--set", "run.rounds=5", "--set", "data.samples=20", "--set", "data.clients=3"]
     raw = tmp_path / "raw.jsonl"
     arguments = ["reproduce", "composite-full-gradients", *small]

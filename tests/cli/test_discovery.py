@@ -1,5 +1,6 @@
 """Everything that a settings file may hold can be found, with a line that is valid there."""
 
+import argparse
 import dataclasses
 import json
 import shutil
@@ -11,11 +12,12 @@ import pytest
 
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli import listing, tables
-from fedloom.cli.main import main
+from fedloom.cli.main import main, parser
 from fedloom.experiments import registries, samples, settings, toml
 from fedloom.experiments.locations import Location
 from fedloom.experiments.schema import schema
 from fedloom.federation.policy import Policy
+from fedloom.preparation import PartyFiles
 from fedloom.rounds.given import check_fit
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
@@ -94,11 +96,38 @@ def test_every_table_is_explained_with_its_keys_and_a_valid_example(key, capsys)
     settings.parse(whole, Location(key, ""))
 
 
+def test_fedloom_alone_says_what_it_can_do(capsys):
+    assert main([]) == 2
+    said = capsys.readouterr()
+    assert "compare the methods of a settings file" in said.err and not said.out
+
+
+def test_every_option_says_what_it_is_for():
+    verbs = next(a for a in parser([], every=True)._actions if a.dest == "verb").choices
+    nested = [
+        kind
+        for verb in verbs.values()
+        for action in verb._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for kind in action.choices.values()
+    ]
+    for options in [*verbs.values(), *nested]:
+        for action in options._actions:
+            named = isinstance(action, argparse._SubParsersAction) or action.help
+            assert named, f"{options.prog}: {action.option_strings or action.dest}"
+
+
+def test_defaults_are_as_a_settings_file_has_them():
+    rows = {row["name"]: row["default"] for row in tables.parameter_rows(PartyFiles)}
+    assert rows["standardise"] == "true" and rows["features"] == "[]"
+    assert rows["test_fraction"] == "none" and rows["id"] == "required"
+
+
 def test_list_alone_says_which_lists_there_are(capsys):
     assert main(["list", "--format", "json"]) == 0
-    rows = {row["list"]: row["entries"] for row in json.loads(capsys.readouterr().out)}
+    rows = {row.pop("list"): row for row in json.loads(capsys.readouterr().out)}
     assert set(rows) == set(listing.LISTS) >= {*KINDS, "constraints", "tables"}
-    assert all(rows.values())
+    assert all(row["entries"] and row["what they are"] for row in rows.values())
     assert main(["list", "constraints", "--format", "json"]) == 0
     assert {row["key"] for row in json.loads(capsys.readouterr().out)} == {"box", "ball", "simplex"}
     assert main(["list", "problem"]) == 2

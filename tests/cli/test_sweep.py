@@ -1,6 +1,7 @@
 """`fedloom sweep`: what is tried, how it is judged, and that test rows stay unseen."""
 
 import json
+import re
 import types
 
 import pytest
@@ -280,6 +281,7 @@ def test_optuna_proposes_by_what_was_judged_and_the_same_again(tmp_path):
     first = searched()
     assert len(first.rows) == len(ran) == 14
     assert all(1e-4 <= row["lr"] <= 1 and row["server_lr"] in (0.5, 1.0) for row in first.rows)
+    assert all(re.fullmatch(r"fedavg, lr \S+, server_lr (0\.5|1)", label) for label in ran)
     assert first.best["fedavg"].setting["lr"] == min(first.rows, key=lambda r: r["loss"])["lr"]
     known = read_json(tmp_path / "trials.json")
     some = dict(list(known.items())[:12])

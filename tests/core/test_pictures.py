@@ -88,3 +88,7 @@ def test_curves_against_bytes_count_both_ways(results):
     rows = results["afl"][0].rows  # the same traffic for each seed
     sent = [row["bytes_up"] + row["bytes_down"] for row in rows]
     np.testing.assert_array_equal(panel.lines[1].get_xdata(), sent)
+    drawn.figure.canvas.draw()
+    ticks = [tick.get_text() for tick in panel.get_xticklabels()]
+    assert len(ticks) <= 7 and all(tick.endswith(" B") for tick in ticks)
+    assert not panel.xaxis.get_offset_text().get_text()  # no power of ten beside the axis

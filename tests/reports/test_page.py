@@ -190,6 +190,43 @@ def test_the_theme_follows_the_system_and_the_button(page):
     assert grounds() == light
 
 
+def test_paper_gets_light_pictures_that_it_has_room_for(opened):
+    page = opened(color_scheme="dark")
+    look = (
+        "[...document.querySelectorAll('.plot .main-svg:first-child')]"
+        ".map((svg) => [svg.clientWidth, svg.style.backgroundColor])"
+    )
+    screen = page.evaluate(look)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate(look) == [[620, "rgb(255, 255, 255)"]] * len(screen)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(look) == screen and screen[0][0] > 620
+    assert page.evaluate("document.documentElement.dataset.theme") is None
+
+
+def test_pictures_follow_the_width_of_the_window(opened):
+    page = opened()
+    sizes = (
+        "[...document.querySelectorAll('.plot')]"
+        ".map((plot) => [plot.scrollWidth, plot.offsetHeight])"
+    )
+    before = page.evaluate(sizes)
+    page.set_viewport_size({"width": 700, "height": 800})
+    page.wait_for_function("document.querySelector('.plot .main-svg').clientWidth < 700")
+    after = page.evaluate(sizes)
+    assert all(width < 700 for width, _ in after)
+    assert [height for _, height in after] == [height for _, height in before]
+
+
+def test_marks_at_one_value_are_all_seen(page):
+    part = section(page, "How the clients fare")
+    part.get_by_text("Each client", exact=True).click()
+    places = part.locator(".scatterlayer .point").evaluate_all(
+        "(points) => points.map((point) => point.getAttribute('transform'))"
+    )
+    assert len(places) == 8 and len(set(places)) == 8
+
+
 def test_a_phone_needs_no_sideways_scrolling(opened):
     page = opened(**PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") == 360

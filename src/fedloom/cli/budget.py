@@ -12,8 +12,13 @@ from fedloom.federation.site.budget import Budget
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("kit", metavar="KIT", type=Path)
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument("kit", metavar="KIT", type=Path, help="the kit of your site")
+    parser.add_argument(
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="table for people, json for programs",
+    )
     parser.set_defaults(handle=_handle)
 
 

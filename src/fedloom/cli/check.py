@@ -38,7 +38,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--law", action="append", choices=tuple(LAWS), help="try this law only; may be repeated"
     )
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="table for people, json for programs",
+    )
     parser.set_defaults(handle=_handle)
 
 

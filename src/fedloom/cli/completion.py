@@ -19,7 +19,11 @@ _HOW = {
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = "; ".join(_HOW.values())
-    parser.add_argument("shell", choices=tuple(shtab.SUPPORTED_SHELLS))
+    parser.add_argument(
+        "shell",
+        choices=tuple(shtab.SUPPORTED_SHELLS),
+        help="the shell that is to complete commands",
+    )
     parser.set_defaults(handle=_handle)
 
 

@@ -20,7 +20,13 @@ from fedloom.reports import page
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("demo"),
+        metavar="DIR",
+        help="folder for what the tour leaves; demo by default",
+    )
     parser.set_defaults(handle=_handle)
 
 

@@ -15,7 +15,12 @@ _MARKS = {RIGHT: "✓", NOTE: "·", WRONG: "✗"}
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = "Exit status 1 if something is wrong. Add the table to a bug report."
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="table for people, json for programs",
+    )
     parser.set_defaults(handle=_handle)
 
 

@@ -37,7 +37,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="a key from `fedloom list`, a table of settings files such as run, or an address such "
         "as my_method.py:MyMethod",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="text for people, json for programs",
+    )
     parser.set_defaults(handle=_handle)
 
 

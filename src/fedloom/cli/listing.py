@@ -27,13 +27,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", nargs="?", metavar="WHAT", help=f"{', '.join(LISTS)}; without it, the lists"
     )
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="table for people, json for programs",
+    )
     parser.set_defaults(handle=_handle)
 
 
 def _handle(arguments: argparse.Namespace) -> int:
     if arguments.what is None:
-        rows = [{"list": name, "entries": len(made())} for name, made in LISTS.items()]
+        rows = [
+            {"list": name, "entries": len(made()), "what they are": _MEANINGS[name]}
+            for name, made in LISTS.items()
+        ]
     elif arguments.what in LISTS:
         rows = LISTS[arguments.what]()
     else:
@@ -46,7 +54,9 @@ def _handle(arguments: argparse.Namespace) -> int:
         return 0
     hidden = {"class"} | ({"from"} if all(row.get("from") == OWN for row in rows) else set())
     show_table(rows, columns=[name for name in rows[0] if name not in hidden])
-    if arguments.what in LISTS:
+    if arguments.what is None:
+        print("`fedloom list LIST` shows one of them, as in `fedloom list algorithms`")
+    else:
         print("`fedloom explain KEY` says more of each, and how it stands in a settings file")
     return 0
 
@@ -92,6 +102,24 @@ LISTS: dict[str, Callable[[], list[Row]]] = {
     **{registry.kind: functools.partial(_rows, registry) for registry in ALL},
     "constraints": lambda: _rows(REGULARISERS, _is_constraint),
     "tables": _tables,
+}
+
+_MEANINGS = {
+    "algorithms": "methods, from averaging to vertical data",
+    "wrappers": "noise, drop-outs, compression or defence around a method",
+    "problems": "what is optimised: the loss, and whose model it is",
+    "regularisers": "penalties and constraints of a problem",
+    "models": "networks that a problem may train",
+    "solvers": "how a client solves the saddle problem of its own",
+    "compressors": "how messages become smaller",
+    "aggregators": "ways to join replies that withstand malicious clients",
+    "schedules": "how a step size changes with the rounds",
+    "optimisers": "the kind of local steps",
+    "partitions": "how one dataset is divided over clients",
+    "datasets": "public data, of which some come with fedloom",
+    "metrics": "what is measured, with how it is spread over clients",
+    "constraints": "those of the regularisers that keep a model in a set",
+    "tables": "what stands where in a settings file",
 }
 
 

@@ -6,9 +6,10 @@ from typing import Any
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from fedloom.cli.output import bytes_text
-from fedloom.simulator.progress import Progress, Silent
+from fedloom.simulator.progress import Progress, Silent, rate_text
 
 _COLUMNS = ("method", "seed", "round", "metric", "bytes", "rounds/s")
 
@@ -43,7 +44,9 @@ class LiveTable:
         """Show the lines as they are now."""
         self._live.update(self._table())
 
-    def _table(self) -> Table:
+    def _table(self) -> Table | Text:
+        if not self.lines:  # none began yet, or all of them were there already
+            return Text(end="")
         table = Table(header_style="bold")
         for column in _COLUMNS:
             title = self.metric if column == "metric" else column
@@ -63,7 +66,7 @@ class _Line:
 
     def advance(self, round: int, rate: float) -> None:
         """How far it is."""
-        self.line |= {"round": f"{round} of {self.table.rounds}", "rounds/s": f"{rate:.3g}"}
+        self.line |= {"round": f"{round} of {self.table.rounds}", "rounds/s": rate_text(rate)}
         self.table.refresh()
 
     def evaluated(self, row: dict[str, Any]) -> None:

@@ -82,6 +82,9 @@ def parser(arguments: Sequence[str], *, every: bool = False) -> argparse.Argumen
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     words = sys.argv[1:] if arguments is None else arguments
+    if not words:
+        parser(words).print_help(sys.stderr)
+        return MISUSE
     if words and not words[0].startswith("-") and words[0] not in VERBS:
         print(f"error: there is no verb {words[0]!r}. {closest(words[0], VERBS)}", file=sys.stderr)
         return MISUSE

@@ -10,8 +10,19 @@ from fedloom.federation.provisioning import AUTHORITY, provision, read_project
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("project", metavar="PROJECT.toml", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("kits"), metavar="DIR")
+    parser.add_argument(
+        "project",
+        metavar="PROJECT.toml",
+        type=Path,
+        help="the settings of the federation, as `fedloom new federation` writes them",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("kits"),
+        metavar="DIR",
+        help="folder for the kits; kits by default",
+    )
     parser.add_argument(
         "--renew", action="store_true", help="renew the certificates of existing kits"
     )

@@ -15,6 +15,12 @@ from fedloom.experiments.raw_results import Raw
 from fedloom.experiments.settings import Settings
 from fedloom.hints import closest
 
+_STATES = {
+    "run": "Run here: {}; raw results are in docs/reproductions/raw",
+    "run in part": "Run here in part: {}; the time is of the whole",
+    "not run": "Not run here: {}",
+}
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -37,8 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _handle(arguments: argparse.Namespace) -> int:
     known = papers.available()
     if arguments.list or _asks_for_nothing(arguments):
-        rows = papers.listed()
-        show_json(rows) if arguments.format == "json" else show_table(rows)
+        show_json(papers.listed()) if arguments.format == "json" else _show_all()
         return 0
     if arguments.name not in known:
         raise ParameterError(
@@ -67,6 +72,26 @@ def _handle(arguments: argparse.Namespace) -> int:
 
 def _asks_for_nothing(arguments: argparse.Namespace) -> bool:
     return arguments.name is None and arguments.resume is None and arguments.raw is None
+
+
+def _show_all() -> None:
+    """A table of what was run here, and one of what was not."""
+    listed = {row["name"]: row["state"] for row in papers.listed()}
+    for state, title in _STATES.items():
+        known = [(name, papers.facts(name)) for name, its in listed.items() if its == state]
+        show_table(
+            [
+                {
+                    "name": name,
+                    "time": papers.took(one, machine=False),
+                    "repeats": one.shows,
+                    "data": one.data,
+                }
+                for name, one in known
+            ],
+            title=title.format(len(known)),
+        )
+    print("times are those of one or two cores of a CPU, about, or of the GPU that is named")
 
 
 def _check_writable(raw: Path) -> None:

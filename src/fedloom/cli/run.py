@@ -28,7 +28,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Where the settings come from: a file, or a folder in which something was interrupted."""
-    parser.add_argument("settings", metavar="SETTINGS.toml", type=Path, nargs="?")
+    parser.add_argument(
+        "settings", metavar="SETTINGS.toml", type=Path, nargs="?", help="the settings file"
+    )
     parser.add_argument(
         "--resume", type=Path, metavar="DIR", help="continue what was interrupted in this folder"
     )
@@ -50,7 +52,9 @@ def add_common(parser: argparse.ArgumentParser, formats: Sequence[str] = ("table
         help="send every evaluation to a tracker, as `log` of [run] does; may be repeated",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
-    parser.add_argument("--format", choices=formats, default="table")
+    papers = ", others for papers" if len(formats) > 2 else ""
+    about = f"table for people, json for programs{papers}"
+    parser.add_argument("--format", choices=formats, default="table", help=about)
 
 
 def chosen(arguments: argparse.Namespace, more: Sequence[str] = ()) -> tuple[Settings, Path]:

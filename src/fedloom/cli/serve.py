@@ -29,7 +29,7 @@ WAIT_SECONDS = 300.0  # for a server that is not there yet
 
 def add_serve(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `serve`."""
-    parser.add_argument("kit", metavar="KIT", type=Path)
+    parser.add_argument("kit", metavar="KIT", type=Path, help="the kit of the server")
     parser.add_argument(
         "--data",
         type=Path,
@@ -41,7 +41,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def add_join(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `join`."""
-    parser.add_argument("kit", metavar="KIT", type=Path)
+    parser.add_argument("kit", metavar="KIT", type=Path, help="the kit of your site")
     parser.add_argument("--data", type=Path, metavar="FILE", help="this site's rows")
     parser.add_argument("--test", type=Path, metavar="FILE", help="rows to take metrics on")
     parser.add_argument(

@@ -26,11 +26,22 @@ from fedloom.simulator.progress import Bar, Lines, Progress
 
 def add_submit(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `submit`."""
-    parser.add_argument("settings", metavar="SETTINGS.toml", type=Path)
+    parser.add_argument(
+        "settings",
+        metavar="SETTINGS.toml",
+        type=Path,
+        help="the settings file, which every site's policy must allow",
+    )
     parser.add_argument(
         "--resume", action="store_true", help="continue the last run of these settings"
     )
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting, as in --set run.rounds=50",
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
     _add_kit(parser)
     parser.set_defaults(handle=_submit)
@@ -38,14 +49,21 @@ def add_submit(parser: argparse.ArgumentParser) -> None:
 
 def add_status(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `status`."""
-    parser.add_argument("--format", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "--format",
+        choices=("table", "json"),
+        default="table",
+        help="table for people, json for programs",
+    )
     _add_kit(parser)
     parser.set_defaults(handle=_status)
 
 
 def add_fetch(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `fetch`."""
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for the result"
+    )
     _add_kit(parser)
     parser.set_defaults(handle=_fetch)
 

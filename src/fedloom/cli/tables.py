@@ -184,4 +184,9 @@ def _options(reader: Any) -> list[Row]:
 
 
 def _default(value: object) -> str:
+    """As a settings file says it."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return str(list(value))
     return "required" if value is dataclasses.MISSING else str(value)

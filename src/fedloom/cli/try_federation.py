@@ -44,9 +44,27 @@ batch_size = 16
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("settings", metavar="SETTINGS.toml", type=Path, nargs="?")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--out", type=Path, default=Path("trial"), metavar="DIR")
+    parser.add_argument(
+        "settings",
+        metavar="SETTINGS.toml",
+        type=Path,
+        nargs="?",
+        help="a settings file; without it, a small one on embedded data",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting, as in --set run.rounds=50",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("trial"),
+        metavar="DIR",
+        help="folder of the trial; trial by default",
+    )
     parser.set_defaults(handle=_handle)
 
 

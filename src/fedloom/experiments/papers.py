@@ -95,17 +95,22 @@ def check_names(name: str, one: Facts, methods: Iterable[str]) -> None:
 
 
 def state(one: Facts) -> str:
-    """Whether it was run here, or what it would cost."""
+    """Whether it was run here."""
     if one.part:
-        return f"run in part, in all about {took(one)}"
-    return "run" if one.run else f"not run, about {took(one)}"
+        return "run in part"
+    return "run" if one.run else "not run"
 
 
-def took(one: Facts) -> str:
-    """The time of a run, and on what."""
-    if one.minutes < 1.5:
-        return f"{60 * one.minutes:.0f} s, {one.machine}"
-    return f"{one.minutes:g} min, {one.machine}"
+def took(one: Facts, machine: bool = True) -> str:
+    """The time of a run, and on what; without `machine` that is said of a GPU only."""
+    if not machine:
+        gpu = "" if "core" in one.machine else f", {one.machine.removeprefix('one ')}"
+        return f"{_time(one)}{gpu}"
+    return f"{_time(one)}, {one.machine}"
+
+
+def _time(one: Facts) -> str:
+    return f"{60 * one.minutes:.0f} s" if one.minutes < 1.5 else f"{one.minutes:g} min"
 
 
 def listed() -> list[dict[str, Any]]:

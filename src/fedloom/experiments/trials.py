@@ -14,6 +14,7 @@ from fedloom.experiments.orders import forget_rows, keep_rows, order
 from fedloom.experiments.searching import Setting
 from fedloom.experiments.workers import Task, Workers
 from fedloom.measuring.result import Result
+from fedloom.pictures import labels
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 from fedloom.simulator.many_runs import PlannedRun, simulate_many
@@ -32,8 +33,17 @@ class Trial(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The method and its setting, as a text."""
+        """The method and its setting, as a text that keeps them apart from all others."""
         return self.method + " " + json.dumps(self.setting, sort_keys=True)
+
+    @property
+    def words(self) -> str:
+        """The same for people; tables have all digits."""
+        values = (
+            f"{name} {labels.number(value) if isinstance(value, float) else value}"
+            for name, value in self.setting.items()
+        )
+        return ", ".join([self.method, *values])
 
 
 class HeldOut(NamedTuple):
@@ -82,7 +92,7 @@ class Scores:
             value = result.final[self.metric] if result.status == "done" else None
             self.known[self._key(trial, seed, rounds)] = value
             self._keep()
-            self.tried(trial.label, seed, _or_nan(value))
+            self.tried(trial.words, seed, _or_nan(value))
 
         every = max(1, rounds // 4)  # only the last evaluation counts
         if self.workers is None:
@@ -123,7 +133,7 @@ class Scores:
     def _task(self, workers: Workers, trial: Trial, seed: int, changed: dict[str, Any]) -> Task:
         name, own = trial.method.replace("/", "-"), digest(trial.label.encode())[:16]
         return Task(
-            f"{trial.label}, seed {seed}",
+            f"{trial.words}, seed {seed}",
             order(
                 *(workers.source, trial.method, trial.algorithm, trial.problem),
                 run={"seed": seed, **changed},

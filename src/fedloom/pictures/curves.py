@@ -58,6 +58,7 @@ def draw(
             panel.plot(x, y.mean(0), label=name, linewidth=2, **style)
             if len(y) > 1:
                 panel.fill_between(x, y.min(0), y.max(0), color=style["color"], alpha=0.15, lw=0)
+        scale_of_costs(panel, against)
         _dress(
             panel,
             AXES.get(against, against),
@@ -73,6 +74,15 @@ def line_style(number: int) -> dict[str, str]:
     """Colour and line of a method by its number; 32 differ before one comes again."""
     colour, again = number % len(COLOURS), number // len(COLOURS)
     return {"color": COLOURS[colour], "linestyle": STYLES[(number + again) % len(STYLES)]}
+
+
+def scale_of_costs(panel: Any, against: str) -> None:
+    """Bytes as people read them, on an axis with room for the words."""
+    if against in ("bytes", "bytes_up", "bytes_down"):
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+        panel.xaxis.set_major_locator(MaxNLocator(5))
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda count, _: labels.bytes_text(count)))
 
 
 def _check(

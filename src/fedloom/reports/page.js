@@ -8,6 +8,7 @@
     "#DDCC77", "#CC6677", "#882255", "#AA4499", "#BBBBBB"];  // Paul Tol's muted scheme
   const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross", "x"];
   const AXES = { round: "Rounds", bytes: "Bytes sent", seconds: "Seconds" };
+  const PAPER = { width: 620, height: 320 };  // of a picture in print: A4 and Letter have room for two
   const MANY = 60;  // more bars than this cannot be told apart
   const coarse = matchMedia("(pointer: coarse)").matches;
 
@@ -71,6 +72,19 @@
     { name: "scale", label: "Vertical scale", options: [["linear", "Linear"], ["close", "Close-up"], ["log", "Log"]], start: data.metrics[0].log ? "log" : "linear" },
   ];
 
+  // How far up each mark of a row stands, so that those with nearly the same value are all seen.
+  function apart(values, near) {
+    const up = values.map(() => 0);
+    const sorted = values.map((v, i) => [v, i]).filter(([v]) => v !== null).sort(([a], [b]) => a - b);
+    for (let from = 0, to = 1; from < sorted.length; from = to++) {
+      while (to < sorted.length && sorted[to][0] - sorted[to - 1][0] <= near) to++;
+      const step = Math.min(0.26, 0.75 / (to - from));
+      const group = sorted.slice(from, to).map(([, i]) => i).sort((a, b) => b - a);
+      group.forEach((i, k) => { up[i] = step * (k - (group.length - 1) / 2); });
+    }
+    return up;
+  }
+
   // A row for each client, the methods as marks on it.
   function eachClient(data, metric) {
     const values = data.series.map((series) => series.y[metric.name]);
@@ -82,8 +96,10 @@
       y: order.flatMap((_, row) => [row, row, null]),
       mode: "lines", line: { color: css("--line"), width: 3 }, hoverinfo: "skip", showlegend: false,
     };
+    const all = values.flat().filter((v) => v !== null), near = 0.012 * (Math.max(...all) - Math.min(...all));
+    const heights = order.map((k) => apart(values.map((y) => y[k]), near));
     const marks = data.series.map((series, i) => ({
-      x: order.map((k) => values[i][k]), y: order.map((_, row) => row), name: safe(series.name),
+      x: order.map((k) => values[i][k]), y: order.map((_, row) => row + heights[row][i]), name: safe(series.name),
       mode: "markers", marker: { color: colour(i), symbol: SYMBOLS[i % SYMBOLS.length], size: 11, opacity: 0.9 },
       text: order.map((k) => safe(data.clients[k])), hovertemplate: "%{text}<br>%{x:.4g}<extra>%{fullData.name}</extra>",
     }));
@@ -220,7 +236,9 @@
       text: tried(method).map((t) => safe(Object.entries(t.at).map(([k, v]) => `${k} = ${v}`).join(", "))),
       hovertemplate: "%{text}<br>%{y:.4g}<extra>%{fullData.name}</extra>",
     }));
-    return [traces, { hovermode: "closest", xaxis: { title: safe(choice.field), type }, yaxis: { title: safe(data.metric) } }];
+    const known = [...new Set(values)];
+    const ticks = type === "log" && known.length <= 8 && { tickvals: known, ticktext: known.map(short) };
+    return [traces, { hovermode: "closest", xaxis: { title: safe(choice.field), type, ...ticks }, yaxis: { title: safe(data.metric) } }];
   }
   trials.choices = (data) => [
     { name: "field", label: "Parameter", options: data.fields.map((f) => [f, f]), many: true },
@@ -229,6 +247,8 @@
   const KINDS = { trials, curves, clients, holdings, weights, support, coefficients, sizes };
 
   // ---- one picture on the page
+
+  let printing = false;
 
   function layoutOf(own) {
     const ink = css("--ink"), soft = css("--soft"), line = css("--line");
@@ -284,9 +304,12 @@
     const plot = figure.querySelector(".plot"), controls = figure.querySelector(".controls");
     const choices = kind.choices?.(data) ?? [];
     const choice = Object.fromEntries(choices.map((c) => [c.name, c.start ?? c.options[0][0]]));
+    let drawn;  // how wide it is
     const draw = () => {
       const [traces, layout] = kind(data, choice);
-      return Plotly.react(plot, traces, layoutOf(layout), { displayModeBar: false, responsive: true });
+      layout.width = drawn = printing ? PAPER.width : plot.clientWidth;
+      if (printing) layout.height ??= PAPER.height;
+      return Plotly.react(plot, traces, layoutOf(layout), { displayModeBar: false });
     };
     for (const c of choices.filter((c) => c.options.length > 1)) {
       controls.append(control(c, choice[c.name], (value) => { choice[c.name] = value; draw(); }));
@@ -306,6 +329,7 @@
         link.remove();
       });
     }
+    addEventListener("resize", () => { if (!printing && drawn !== plot.clientWidth) draw(); });
     return draw;
   }
 
@@ -337,6 +361,22 @@
     say();
   }
 
+  function prints(drawAll) {  // paper is light, and narrower than most screens
+    let theme;
+    addEventListener("beforeprint", () => {
+      theme = root.dataset.theme;
+      root.dataset.theme = "light";
+      printing = true;
+      drawAll();
+    });
+    addEventListener("afterprint", () => {
+      if (theme) root.dataset.theme = theme;
+      else delete root.dataset.theme;
+      printing = false;
+      drawAll();
+    });
+  }
+
   for (const button of document.querySelectorAll(".copies")) {
     button.hidden = false;
     button.addEventListener("click", async () => {
@@ -350,6 +390,7 @@
     const draws = figures.map((figure, i) => picture(figure, page.pictures[i]));
     const drawAll = () => Promise.all(draws.map((draw) => draw()));
     dress(drawAll);
+    prints(drawAll);
     return drawAll();
   }).then(() => { root.dataset.ready = "yes"; }, (error) => {
     for (const plot of document.querySelectorAll(".plot")) {

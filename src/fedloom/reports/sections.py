@@ -219,7 +219,8 @@ SECTIONS = (
     Section(
         "curves",
         "Progress",
-        "Each line is the mean over seeds; the band reaches from the lowest to the highest seed.",
+        "Each line is a method; with several seeds it is their mean, and a band reaches from the "
+        "lowest to the highest.",
         _progress,
     ),
     Section(

@@ -56,8 +56,7 @@ class Bar:
 
     def advance(self, round: int, rate: float) -> None:
         """Move the bar."""
-        shown = f"{rate:.0f} rounds/s" if rate >= 10 else f"{rate:.2g} rounds/s"
-        self._bar.update(self._task, completed=round, rate=shown)
+        self._bar.update(self._task, completed=round, rate=f"{rate_text(rate)} rounds/s")
 
     def evaluated(self, row: dict[str, float]) -> None:
         """Show the main metric."""
@@ -97,10 +96,13 @@ class Lines:
         round, rate = self._latest
         if round != self._shown:
             self._shown, self._when = round, time.monotonic()
-            text = (
-                f"{self._title}: round {round} of {self._total}{self._value}, {rate:.2g} rounds/s"
-            )
-            print(text, file=sys.stderr, flush=True)
+            where = f"{self._title}: round {round} of {self._total}{self._value}"
+            print(f"{where}, {rate_text(rate)} rounds/s", file=sys.stderr, flush=True)
+
+
+def rate_text(rate: float) -> str:
+    """Rounds a second: whole ones where there are some, and no powers of ten."""
+    return f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
 
 
 def progress_for(wish: bool | Progress | None, title: str, **about: Any) -> Progress:
