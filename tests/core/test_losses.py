@@ -258,3 +258,15 @@ def test_labels_that_do_not_fit():
         fl.simulate(method, Poisson(), from_arrays(VISITS), rounds=1)
     with raises(FedloomError, "Logistic needs class labels", "numbers to predict"):
         assemble(Logistic(class_weights="balanced"), from_arrays(COUNTS), None, "float32")
+
+
+def test_counts_exposures_and_events_are_what_they_say():
+    x = np.eye(3)
+    counts = from_arrays([(x, np.array([-1.0, 0.0, 2.5]))])
+    with raises(FedloomError, "Poisson: counts must be numbers >= 0", "1 of 3"):
+        assemble(Poisson(), counts, None, "float32")
+    pairs = np.array([[1.5, 1.0], [0.0, 0.0], [2.0, -1.0]])
+    with raises(FedloomError, "Poisson: exposures must be numbers > 0", "2 of 3"):
+        assemble(Poisson(exposure=True), from_arrays([(x, pairs)]), None, "float32")
+    with raises(FedloomError, "Cox: an event must be 1, or 0", "1 of 3"):
+        assemble(Cox(), from_arrays([(x, pairs)]), None, "float32")
