@@ -16,6 +16,8 @@ import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeVar, Union, dataclass_transform
 
+import numpy as np
+
 from fedloom.errors import ParameterError, UnchangeableError
 from fedloom.hints import closest
 from fedloom.pytrees import register
@@ -91,9 +93,8 @@ anything = Rule(lambda v: True, "anything", None)
 
 def at_least(low: int) -> Rule:
     """Whole numbers >= `low`."""
-    schema = {"type": "integer", "minimum": low}
-    holds = lambda v: _is_integer(v) and v >= low  # noqa: E731
-    return Rule(holds, f"a whole number >= {low}", max(low, 10), schema)
+    text, schema = f"a whole number >= {low}", {"type": "integer", "minimum": low}
+    return Rule(lambda v: _is_integer(v) and v >= low, text, max(low, 10), schema)
 
 
 def between(low: float, high: float) -> Rule:
@@ -103,10 +104,10 @@ def between(low: float, high: float) -> Rule:
     return Rule(lambda v: _is_number(v) and low < v < high, text, (low + high) / 2, schema)
 
 
-def one_of(*choices: str) -> Rule:
+def one_of(*texts: str) -> Rule:
     """One of a few texts, such as `one_of("I", "II")`."""
-    text = "one of " + ", ".join(map(repr, choices))
-    return Rule(lambda v: v in choices, text, choices[0], {"enum": list(choices)})
+    text = "one of " + ", ".join(map(repr, texts))
+    return Rule(lambda v: isinstance(v, str) and v in texts, text, texts[0], {"enum": list(texts)})
 
 
 def _compiles(value: object) -> bool:
@@ -138,8 +139,6 @@ def param(rule: Rule, doc: str, *, default: Any = dataclasses.MISSING, static: b
         static: Whether a number is never traced, because what is compiled depends on it.
     """
     metadata = {"rule": rule, "doc": doc, "static": static}
-    if default is dataclasses.MISSING:
-        return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -248,6 +247,8 @@ def _post_init(self: Any) -> None:
         elif isinstance(value, list):
             value = tuple(value)  # static fields must be hashable
             object.__setattr__(self, field.name, value)
+        elif field.name in self.__leaves__ and isinstance(value, np.generic):
+            value = value.item()  # np.float32 is no float, and its value has to keep the rule too
         # Inside a transformation a leaf holds a tracer or an array, which has no value to check.
         if field.metadata and (field.name not in self.__leaves__ or not _is_array(value)):
             check(type(self).__name__, field.name, value, field.metadata["rule"])

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from fedloom import draws
 from fedloom.draws import Domain
+from fedloom.errors import ParameterError
 from fedloom.on_disk import Kept, OnDisk, OnHost
 from fedloom.pytrees import in_short, pytree, static
 from fedloom.types import Array, Held, Tree
@@ -159,6 +160,12 @@ class ClientRows:
 
     def mean(self, values: Array) -> Array:
         """The mean over the client's rows of a number for each, padded as `everything` is."""
+        if values.shape != (self.longest,):  # padding could not be told from rows
+            raise ParameterError(
+                f"a metric of rows must be one number for each row, of shape ({self.longest},); "
+                f"got the shape {values.shape}. Take no mean over rows, or write of='scores' for "
+                f"one number of all scores and labels."
+            )
         return Batch(self.rows, self._within(self.longest)).mean(values)
 
     def _within(self, count: int) -> Array | None:

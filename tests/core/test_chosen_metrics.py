@@ -98,3 +98,15 @@ def test_no_metric_is_without_a_direction():
     assert metrics_of.of_metrics(None, PROBLEM) == {"accuracy": True, "loss": False}
     own = {"error": ERROR, "mine": fl.Metric(lambda m, r: jnp.zeros(len(r.y)), True)}
     assert metrics_of.of_metrics(own, PROBLEM) == {"error": False, "mine": True}
+
+
+@pytest.mark.parametrize("shape", ["mean", "column"])
+def test_a_metric_of_rows_is_one_number_a_row(shape):
+    """A mean would count the padding of small clients, a column be weighed crosswise."""
+
+    def other(model, rows):
+        return wrong(model, rows).mean() if shape == "mean" else wrong(model, rows)[:, None]
+
+    own = {"mine": fl.Metric(other, larger_is_better=False)}
+    with pytest.raises(fl.FedloomError, match="a metric of rows must be one number for each row"):
+        fl.simulate(fl.algorithms.FedAvg(lr=0.1), PROBLEM, CLIENTS, rounds=1, metrics=own)

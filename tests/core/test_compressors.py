@@ -124,6 +124,22 @@ def test_the_largest_level_is_the_norm_with_its_sign(levels, double):
         np.testing.assert_allclose(through(RandomRounding(levels), v, draws.key(0)), v, rtol=1e-15)
 
 
+@pytest.mark.parametrize("levels", [7, 127])
+def test_rounding_never_passes_the_last_level(levels, monkeypatch):
+    """Drawn as low as can be, a number a little above the last level would be rounded up."""
+    monkeypatch.setattr(jax.random, "uniform", lambda key, shape, dtype: jnp.zeros(shape, dtype))
+    sizes = np.random.default_rng(0).normal(size=2000).astype(np.float32)
+    vectors = jnp.stack([jnp.zeros(2000), jnp.asarray(sizes)], axis=1)
+    images = jax.vmap(lambda v: through(RandomRounding(levels), v, draws.key(0)))(vectors)
+    np.testing.assert_allclose(images, vectors, rtol=1e-6)
+
+
+def test_what_is_not_finite_does_not_pass_for_a_small_number():
+    """A run that diverges has to show: infinity became 1, and nan 0.5."""
+    got = through(Natural(), jnp.array([np.nan, np.inf, -np.inf, 2.0]), draws.key(0))
+    np.testing.assert_array_equal(got, [2.0**127, 2.0**127, -(2.0**127), 2])
+
+
 @pytest.mark.parametrize("q", [Natural(), RandomRounding(7), RandK(50, shared=False)], ids=repr)
 def test_zero_stays_zero(q):
     assert not np.asarray(through(q, jnp.zeros(7), draws.key(0))).any()

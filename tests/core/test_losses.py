@@ -12,6 +12,7 @@ from fedloom.errors import FedloomError
 from fedloom.population import assemble
 from fedloom.problems import Cox, Logistic, MultiLabel, Multinomial, Poisson, Supervised
 from fedloom.problems.cox import concordance
+from fedloom.problems.losses import SoftmaxLoss
 from fedloom.rows import Rows
 
 RNG = np.random.default_rng(4)
@@ -258,3 +259,26 @@ def test_labels_that_do_not_fit():
         fl.simulate(method, Poisson(), from_arrays(VISITS), rounds=1)
     with raises(FedloomError, "Logistic needs class labels", "numbers to predict"):
         assemble(Logistic(class_weights="balanced"), from_arrays(COUNTS), None, "float32")
+
+
+def test_counts_exposures_and_events_are_what_they_say():
+    x = np.eye(3)
+    counts = from_arrays([(x, np.array([-1.0, 0.0, 2.5]))])
+    with raises(FedloomError, "Poisson: counts must be numbers >= 0", "1 of 3"):
+        assemble(Poisson(), counts, None, "float32")
+    pairs = np.array([[1.5, 1.0], [0.0, 0.0], [2.0, -1.0]])
+    with raises(FedloomError, "Poisson: exposures must be numbers > 0", "2 of 3"):
+        assemble(Poisson(exposure=True), from_arrays([(x, pairs)]), None, "float32")
+    with raises(FedloomError, "Cox: an event must be 1, or 0", "1 of 3"):
+        assemble(Cox(), from_arrays([(x, pairs)]), None, "float32")
+
+
+@pytest.mark.parametrize("step", [0.3, 1e3, 1e6])
+def test_the_prox_of_softmax_is_stationary_at_any_step(step, double):
+    """At z with z - v + step (softmax(z) - e_b) = 0, also far from where the search begins."""
+    rng = np.random.default_rng(0)
+    for classes, scale in ((2, 1), (2, 30), (5, 100)):
+        v, labels = rng.normal(size=(40, classes)) * scale, rng.integers(0, classes, 40)
+        z = np.asarray(SoftmaxLoss(labels, classes, "float64").prox(jax.numpy.asarray(v), step))
+        slope = z - v + step * (jax.nn.softmax(z) - np.eye(classes)[labels])
+        assert np.abs(slope).max() <= 1e-9 * (1 + step) * (1 + np.abs(v).max())

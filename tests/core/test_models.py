@@ -91,6 +91,8 @@ def test_an_embedding_bag_is_the_mean_of_the_words_that_are_there(double):
     [
         (fl.models.CNN1(), (8, 8, 1), "at least 16 x 16"),
         (fl.models.ResNet(), (64,), "needs images"),
+        (fl.models.CNN(), (3, 3, 1), "2 convolutions, each with pooling, leave something"),
+        (fl.models.CNN(kernel=5, padding=0), (4, 4, 1), "leave something"),
         (fl.models.EmbeddingBag(), (8, 8, 1), "rows of word numbers"),
     ],
 )

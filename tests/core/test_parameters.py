@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import jax
+import numpy as np
 import pytest
 
 import fedloom as fl
@@ -50,6 +51,20 @@ def test_the_message_says_who_which_rule_value_and_what_to_do():
 def test_a_step_size_is_a_positive_number(value):
     with pytest.raises(ParameterError, match="FedAvg: lr must be a number > 0"):
         fl.algorithms.FedAvg(lr=value)
+
+
+@pytest.mark.parametrize("value", [np.float32(-1), np.float32("nan"), np.int64(0), np.True_])
+def test_a_number_of_numpys_keeps_the_rules_too(value):
+    with pytest.raises(ParameterError, match="FedAvg: lr must be a number > 0"):
+        fl.algorithms.FedAvg(lr=value)
+    assert fl.algorithms.FedAvg(lr=np.float32(0.5)).lr == 0.5
+
+
+def test_an_array_is_none_of_a_few_texts():
+    with pytest.raises(ParameterError, match="Logistic: weights must be one of 'equal', 'size'"):
+        fl.problems.Logistic(weights=np.array([1.0, 2.0]))
+    with pytest.raises(ParameterError, match="class_weights must be"):
+        fl.problems.Logistic(class_weights=np.array([1.0, 2.0]))
 
 
 @pytest.mark.parametrize("value", [0, 2.5, "epochs", "0 epochs", "-1 epochs", "5 days"])

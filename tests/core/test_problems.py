@@ -152,6 +152,28 @@ def test_a_loss_of_your_own():
 
 
 @pytest.mark.parametrize(
+    ("loss", "complaint"),
+    [
+        (lambda outputs, y: ((outputs[:, 0] - y) ** 2).mean(), "one number for each row"),
+        (lambda outputs, y: (outputs - y[:, None]) ** 2, "one number for each row"),
+    ],
+)
+def test_a_loss_of_your_own_is_one_number_a_row(loss, complaint):
+    """A mean would count the padding of small clients, a column be subtracted crosswise."""
+    clients = from_arrays([(x[: 2 + i], y[: 2 + i]) for i, (x, y) in enumerate(regression())])
+    problem = fl.problems.Supervised(fl.models.MLP((4,)), loss)
+    with pytest.raises(fl.FedloomError, match=complaint):
+        fl.simulate(fl.algorithms.FedAvg(lr=0.05), problem, clients, rounds=1)
+
+
+def test_the_squared_loss_needs_an_output_for_each_number():
+    outputs = fl.problems.Supervised(fl.models.MLP((4,)), "squared")
+    clients = from_arrays([(x, np.stack([y, y], 1)) for x, y in regression()])
+    with pytest.raises(fl.FedloomError, match=r"outputs of shape \(.*, 1\) for labels of shape"):
+        fl.simulate(fl.algorithms.FedAvg(lr=0.05), outputs, clients, rounds=1)
+
+
+@pytest.mark.parametrize(
     "make,complaint",
     [
         (lambda: oracle(fl.problems.Logistic(), classes()), "Logistic needs labels of 2 classes"),
@@ -173,6 +195,10 @@ def test_a_loss_of_your_own():
             "CNN needs images of shape",
         ),
         (lambda: fl.problems.Supervised(fl.models.MLP(), "hinge"), "loss must be one of"),
+        (
+            lambda: oracle(fl.problems.Supervised(fl.models.MLP()), [(np.eye(2), np.ones(2, int))]),
+            "2 classes or more; the data have 1",
+        ),
     ],
 )
 def test_data_that_do_not_fit_are_refused(make, complaint, double):

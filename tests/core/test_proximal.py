@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from fedloom.errors import ParameterError
-from fedloom.problems import L1, Ball, Box, ElasticNet, GroupL1, NuclearNorm, Simplex
+from fedloom.operators.proximal import project_simplex
+from fedloom.problems import L1, Ball, Box, ElasticNet, GroupL1, NuclearNorm, Simplex, Sum, Zero
 
 ALL = {
     "l1": L1(0.7),
@@ -117,6 +118,8 @@ def test_the_step_is_a_number_at_run_time():
 def test_the_nuclear_norm_of_a_vector_is_refused():
     with pytest.raises(ParameterError, match="NuclearNorm is for models that are matrices"):
         NuclearNorm(0.7).prox_of(jnp.ones(3), jnp.float32(1))
+    with pytest.raises(ParameterError, match="NuclearNorm is for models that are matrices"):
+        NuclearNorm(0.7).subgradient(jnp.ones(3))
 
 
 def test_a_group_that_vanished_has_no_slope():
@@ -130,3 +133,66 @@ def test_a_slope_is_zero_on_arrays_that_are_left_alone():
     slope = L1(0.5, on=("w",)).subgradient(model)
     np.testing.assert_array_equal(slope["w"], [0.5, 0.0, -0.5])
     np.testing.assert_array_equal(slope["scale"], [0.0, 0.0])
+
+
+MODEL = {"weights": jnp.array([3.0, -0.05, 1.0]), "bias": jnp.array(2.0)}
+
+
+def test_parts_of_a_sum_on_the_same_array_are_refused():
+    """One map after the other is not the map of the sum: of 3 this would make 0.9, and not 1."""
+    together = Sum((Box(-1, 1), L1(0.1)))
+    with pytest.raises(ParameterError, match=r"Sum: parts must .* got Box and L1 on 'weights'"):
+        together.prox(MODEL, 1.0)
+    with pytest.raises(ParameterError, match="L1 and L1 on the model's only array"):
+        Sum((L1(0.1), L1(0.2))).prox(jnp.ones(3), 1.0)
+    with pytest.raises(ParameterError, match="L1 and Sum on 'bias'"):
+        Sum((L1(0.1, on=("bias",)), Sum((Zero(), Box(0, 1, on=("bias",)))))).prox(MODEL, 1.0)
+    with pytest.raises(ParameterError, match=r"on 'layers\.1\.w'"):
+        Sum((L1(0.1), Box(0, 1))).prox({"layers": [{"bias": jnp.ones(2)}, {"w": jnp.ones(2)}]}, 1.0)
+    apart = Sum((Zero(), Box(-1, 1, on=("bias",)), L1(0.1)))
+    np.testing.assert_allclose(apart.prox(MODEL, 1.0)["weights"], [2.9, 0, 0.9], rtol=1e-6)
+    np.testing.assert_allclose(apart.prox(MODEL, 1.0)["bias"], 1)
+    np.testing.assert_allclose(Sum((L1(1.0), L1(2.0))).value(jnp.ones(3)), 9)  # of any parts
+
+
+@pytest.mark.parametrize("parts", [(), L1(0.1), (L1(0.1), 2)])
+def test_a_sum_is_of_regularisers(parts):
+    with pytest.raises(ParameterError, match="Sum: parts must be a list of regularisers"):
+        Sum(parts)
+
+
+@pytest.mark.parametrize("on", ["weights", (), 3, (1,)])
+def test_arrays_are_named_in_a_list(on):
+    with pytest.raises(ParameterError, match="L1: on must be a list of names, or none"):
+        L1(0.1, on=on)
+
+
+def test_names_of_arrays_that_there_are_not_are_refused():
+    for act in (L1.value, L1.subgradient, lambda g, model: g.prox(model, 1.0)):
+        with pytest.raises(ParameterError, match=r"got 'weight'\. Choose among 'bias', 'weights'"):
+            act(L1(0.1, on=("bias", "weight")), MODEL)
+        with pytest.raises(ParameterError, match=r"got 'weights'\. It is one array without a name"):
+            act(L1(0.1, on=("weights",)), jnp.ones(3))
+
+
+def test_a_box_has_two_bounds_in_order():
+    for low, high in ((1, -1), (np.float32(1), np.float32(-1))):
+        with pytest.raises(ParameterError, match="Box: high must be at least low = "):
+            Box(low, high)
+    for wrong in (np.nan, "1", None, True, np.zeros(3)):
+        with pytest.raises(ParameterError, match="Box: low must be a number, or an infinity"):
+            Box(wrong, 1)
+    np.testing.assert_array_equal(Box(0, np.inf).project(jnp.array([-1.0, 9.0])), [0, 9])
+    np.testing.assert_array_equal(Box(2, 2).project(jnp.array([-1.0, 9.0])), [2, 2])
+
+
+def test_blocks_divide_an_array():
+    for act in (GroupL1.value, GroupL1.subgradient, lambda g, model: g.prox(model, 1.0)):
+        with pytest.raises(ParameterError, match=r"GroupL1: block must divide .* shape \(3,\)"):
+            act(GroupL1(0.1, block=2), MODEL)
+    np.testing.assert_array_equal(GroupL1(0.5).prox_of(jnp.array(2.0), jnp.array(1.0)), 1.5)
+    assert GroupL1(0.5).prox_of(jnp.zeros((2, 0)), jnp.array(1.0)).shape == (2, 0)
+
+
+def test_whole_numbers_are_projected_as_real_ones():
+    np.testing.assert_allclose(project_simplex(jnp.array([2, 1, 0]), 1.5), [1.25, 0.25, 0])

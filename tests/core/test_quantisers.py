@@ -177,3 +177,7 @@ def test_first_last_and_biases_stay_at_full_precision():
     # bias 5, weights 3 x 5, bias 4, weights 5 x 4, bias 2, weights 4 x 2
     assert quantisers.layers_to_quantise(layout, (0, -1)) == ((24, 44),)
     assert quantisers.layers_to_quantise(layout, ()) == ((5, 20), (24, 44), (46, 54))
+    assert quantisers.layers_to_quantise(layout, (-3, 2)) == ((24, 44),)
+    for beyond in (3, -4):  # which counted on from the other end
+        with pytest.raises(fl.FedloomError, match=f"keep must number .* -3 to 2 .* got {beyond}"):
+            quantisers.layers_to_quantise(layout, (0, beyond))

@@ -17,7 +17,8 @@ from fedloom.experiments.registry import OWN, Known, Registry
 from fedloom.hints import closest
 from fedloom.metrics.catalogue import MetricEntry
 from fedloom.problems.base import Metric
-from fedloom.problems.regularisers import Zero, is_constraint
+from fedloom.problems.constraints import is_constraint
+from fedloom.problems.regularisers import Zero
 
 Row = dict[str, Any]
 

@@ -99,6 +99,12 @@ class CNN(Model):
                 layers.conv_init(conv_key, self.kernel, before, after, spec.dtype, how)
             )
             height, width, before = (height + shrink) // 2, (width + shrink) // 2, after
+            if height < 1 or width < 1:
+                raise DataError(
+                    f"CNN needs images of which its {len(self.channels)} convolutions, each with "
+                    f"pooling, leave something; rows have shape {spec.features}. Give fewer "
+                    f"channels or more padding, or use MLP."
+                )
         widths = [height * width * before, *self.hidden, spec.classes or 1]
         return {"conv": convolutions, "dense": dense_stack(dense_key, widths, spec.dtype, how)}
 

@@ -95,6 +95,7 @@ def project_simplex(v: Array, total: Scalar = 1.0) -> Array:
         v: The point; of a matrix all entries together.
         total: What the entries sum to.
     """
+    v = jnp.asarray(v, jnp.result_type(v, float))  # whole numbers have no threshold between them
     total = jnp.asarray(total, v.dtype)
     below = v - jax.lax.stop_gradient(v.max())  # near 0 where u > 0, so that no digits are lost
     threshold, count = _simplex_threshold(*jax.lax.stop_gradient((below, total)))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from fedloom.errors import ParameterError
 from fedloom.layout import Layout
 from fedloom.lazy import public
 from fedloom.operators.proximal import soft_threshold
@@ -237,5 +238,12 @@ def layers_to_quantise(layout: Layout, keep: tuple[int, ...]) -> tuple[tuple[int
         if len(shape) > 1:
             places.append((start, stop))
         start = stop
-    kept = {place % len(places) for place in keep} if places else set()
+    count = len(places)
+    beyond = [place for place in keep if places and not -count <= place < count]
+    if beyond:
+        raise ParameterError(
+            f"keep must number weight tensors, from {-count} to {count - 1} for the {count} of "
+            f"this model; got {beyond[0]}. Leave it out."
+        )
+    kept = {place % count for place in keep} if places else set()
     return tuple(place for k, place in enumerate(places) if k not in kept)

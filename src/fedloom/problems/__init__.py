@@ -8,6 +8,7 @@ from fedloom.problems.auc import AUC
 from fedloom.problems.augmentation import Augmentation
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.bilinear import Bilinear
+from fedloom.problems.constraints import Ball, Box, Simplex
 from fedloom.problems.cox import Cox
 from fedloom.problems.linear import LeastSquares, Logistic, Multinomial
 from fedloom.problems.multi_label import MultiLabel
@@ -15,13 +16,10 @@ from fedloom.problems.personal import Personal
 from fedloom.problems.poisson import Poisson
 from fedloom.problems.regularisers import (
     L1,
-    Ball,
-    Box,
     ElasticNet,
     GroupL1,
     NuclearNorm,
     Regulariser,
-    Simplex,
     Sum,
     Zero,
 )

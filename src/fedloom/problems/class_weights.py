@@ -22,7 +22,9 @@ ClassWeights = str | Sequence[float] | None
 
 _rule = Rule(
     lambda v: (
-        v == BALANCED or (isinstance(v, tuple) and len(v) > 1 and all(map(positive.holds, v)))
+        v == BALANCED
+        if isinstance(v, str)
+        else isinstance(v, tuple) and len(v) > 1 and all(map(positive.holds, v))
     ),
     f'"{BALANCED}", or a list with a number > 0 for each class',
     BALANCED,

@@ -14,6 +14,7 @@ until then. Rows belong together in risk sets, so that a batch is all of a clien
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -97,6 +98,17 @@ class Cox(Problem):
     l2: float = l2_param()
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
+
+    def agree(self, clients: Any) -> "Cox":
+        """The problem as it is, for events that are 0 or 1."""
+        y = np.asarray(clients.train.y)
+        wrong = ~np.isin(y[:, 1], (0, 1)) if y.ndim == 2 and y.shape[1] == 2 else np.zeros(0, bool)
+        if wrong.any():
+            raise DataError(
+                f"Cox: an event must be 1, or 0 for a censored row; {int(wrong.sum())} of {len(y)} "
+                f"rows have neither. Write 0 for other kinds of events."
+            )
+        return self
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights, or a fresh network; the baseline takes the place of an intercept."""

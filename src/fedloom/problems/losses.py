@@ -177,8 +177,12 @@ class SoftmaxLoss(Loss):
             a, b = slope / diagonal, p / diagonal
             inner = (p * a).sum(-1, keepdims=True) / (1 - step * (p * b).sum(-1, keepdims=True))
             direction = a + step * b * inner
-            lengths = np.exp2(-np.arange(5.0))
-            tried = jnp.stack([z - length * direction for length in lengths.tolist()])
+            # Far from the minimum all of these may lead too far. The last one never does: along a
+            # direction of this spread the slope grows by no more than its exponential.
+            spread = jnp.ptp(direction, axis=-1, keepdims=True)
+            shorter = jnp.where(spread > 32, jnp.log1p(spread) / spread, 1)
+            lengths = [*np.exp2(-np.arange(5.0)).tolist(), shorter]
+            tried = jnp.stack([z - length * direction for length in lengths])
             best = jax.vmap(value)(tried).argmin(0)
             return jnp.take_along_axis(tried, best[None, :, None], axis=0)[0]
 

@@ -11,8 +11,10 @@ of y / e with the weight e, of which this is e times the mean.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from fedloom.errors import DataError
 from fedloom.layout import Layout
@@ -57,6 +59,15 @@ class Poisson(Problem):
     regulariser: Regulariser = regulariser_param()
     weights: str = weights_param()
     intercept: bool = intercept_param()
+
+    def agree(self, clients: Any) -> "Poisson":
+        """The problem as it is, for labels that can be counts and exposures."""
+        y = np.asarray(clients.train.y)
+        counts = y[:, 0] if self.exposure and y.ndim == 2 else y
+        _check_labels("counts must be numbers >= 0", counts < 0)
+        if self.exposure and y.ndim == 2 and y.shape[1] == 2:
+            _check_labels("exposures must be numbers > 0", y[:, 1] <= 0)
+        return self
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights, or a fresh network."""
@@ -106,3 +117,11 @@ class Poisson(Problem):
             return 2 * self.losses(model, rows)
 
         return {"deviance": Metric(deviance, larger_is_better=False), **super().metrics()}
+
+
+def _check_labels(rule: str, wrong: np.ndarray) -> None:
+    if wrong.any():
+        raise DataError(
+            f"Poisson: {rule}; {int(wrong.sum())} of {wrong.size} are not. Correct them, or use "
+            f"LeastSquares for numbers of both signs."
+        )

@@ -1,33 +1,39 @@
-"""Regularisers and constraints g(x), known through their proximal maps.
+"""Regularisers g(x), known through their proximal maps; `constraints.py` has those of sets.
 
 Each acts on the arrays of a model: on all of them except biases, or on those named by `on`.
 `Sum` puts different ones on different arrays.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from fedloom.errors import ParameterError
-from fedloom.layout import FREE, Layout, layout_of
+from fedloom.layout import FREE, layout_of
 from fedloom.operators import proximal
-from fedloom.parameters import anything, at_least, at_least_zero, param, parametrised, positive
+from fedloom.parameters import Rule, at_least, at_least_zero, param, parametrised
 from fedloom.types import Array, Tree
 
-_FEASIBLE = 1e-5  # how far outside a set, relative to its size, still counts as inside
+_names = Rule(
+    lambda v: isinstance(v, tuple) and len(v) > 0 and all(isinstance(name, str) for name in v),
+    "a list of names",
+    ("weights",),
+    {"type": "array", "items": {"type": "string"}, "minItems": 1},
+)
 
 
-def _on() -> Any:
-    return param(anything, "names of the arrays it acts on; none: all but biases", default=None)
+def on_param() -> Any:
+    """The field for the arrays that a regulariser acts on."""
+    return param(_names.or_none("all but biases"), "names of the arrays it acts on", default=None)
 
 
 class Regulariser:
     """A convex g(x) with a cheap proximal map."""
 
     __parametrised__: ClassVar[bool] = True
-    on: tuple[str, ...] | None  # names of arrays, or None
+    on: tuple[str, ...] | None = None  # names of arrays
 
     def value_of(self, array: Array) -> Array:
         """The value of g on one array."""
@@ -55,32 +61,46 @@ class Regulariser:
     def subgradient(self, model: Tree) -> Tree:
         """A subgradient of g on a whole model; zero on arrays that it does not act on."""
         slope = self._on_targets(self.subgradient_of, model)
-        names = layout_of(lambda: model).names
         leaves = [
-            leaf if self._acts_on(name) else jnp.zeros_like(leaf)
-            for name, leaf in zip(names, jax.tree.leaves(slope), strict=True)
+            leaf if chosen else jnp.zeros_like(leaf)
+            for chosen, leaf in zip(self.acts_on(model), jax.tree.leaves(slope), strict=True)
         ]
         return jax.tree.unflatten(jax.tree.structure(model), leaves)
 
-    def _acts_on(self, name: str) -> bool:
-        return name not in FREE if self.on is None else name in self.on
+    def acts_on(self, model: Tree) -> Sequence[bool]:
+        """For each array of a model, whether it acts on it."""
+        names = layout_of(lambda: model).names
+        if self.on is None:
+            return [name not in FREE for name in names]
+        unknown = [name for name in self.on if name not in names]
+        if unknown:
+            raise ParameterError(_no_such_array(type(self).__name__, unknown[0], names))
+        return [name in self.on for name in names]
 
     def _targets(self, model: Tree) -> list[Array]:
-        names = layout_of(lambda: model).names
-        return [a for n, a in zip(names, jax.tree.leaves(model), strict=True) if self._acts_on(n)]
+        both = zip(self.acts_on(model), jax.tree.leaves(model), strict=True)
+        return [leaf for chosen, leaf in both if chosen]
 
     def _on_targets(self, change: Callable[[Array], Array], model: Tree) -> Tree:
-        layout: Layout = layout_of(lambda: model)
-        leaves = [
-            change(leaf) if self._acts_on(name) else leaf
-            for name, leaf in zip(layout.names, jax.tree.leaves(model), strict=True)
-        ]
-        return jax.tree.unflatten(layout.treedef, leaves)
+        both = zip(self.acts_on(model), jax.tree.leaves(model), strict=True)
+        leaves = [change(leaf) if chosen else leaf for chosen, leaf in both]
+        return jax.tree.unflatten(jax.tree.structure(model), leaves)
+
+
+def _no_such_array(owner: str, name: str, names: Sequence[str]) -> str:
+    """What to say of a name that would choose nothing, so that the model would go unpenalised."""
+    there = ", ".join(map(repr, dict.fromkeys(filter(None, names))))
+    hint = f"Choose among {there}" if there else "It is one array without a name: leave on out"
+    return f"{owner}: on must name arrays that the model has; got {name!r}. {hint}."
 
 
 @parametrised
 class Zero(Regulariser):
     """No regulariser: g = 0."""
+
+    def acts_on(self, model: Tree) -> Sequence[bool]:
+        """None of them."""
+        return [False for _ in jax.tree.leaves(model)]
 
     def value(self, model: Tree) -> Array:
         """Zero."""
@@ -100,7 +120,7 @@ class L1(Regulariser):
     """g(x) = strength |x|_1: sparse models."""
 
     strength: float = param(at_least_zero, "weight of the l1 norm")
-    on: tuple[str, ...] | None = _on()
+    on: tuple[str, ...] | None = on_param()
 
     def value_of(self, array: Array) -> Array:
         """The value on one array."""
@@ -123,7 +143,7 @@ class GroupL1(Regulariser):
     block: int | None = param(
         at_least(1).or_none("the rows of a matrix"), "length of a group", default=None
     )
-    on: tuple[str, ...] | None = _on()
+    on: tuple[str, ...] | None = on_param()
 
     def value_of(self, array: Array) -> Array:
         """The value on one array."""
@@ -141,7 +161,14 @@ class GroupL1(Regulariser):
         return (self.strength * rows / jnp.where(norms > 0, norms, 1)).reshape(array.shape)
 
     def _rows(self, array: Array) -> Array:
-        return array.reshape(-1, array.shape[-1] if self.block is None else self.block)
+        if self.block is not None and array.size % self.block:
+            raise ParameterError(
+                f"GroupL1: block must divide the size of every array it acts on; got {self.block} "
+                f"for an array of shape {array.shape}. Choose a divisor of {array.size}, or name "
+                f"arrays that it divides with on=..."
+            )
+        width = (array.shape or (1,))[-1] if self.block is None else self.block
+        return array.reshape(array.size // max(width, 1), width)  # an empty array has no groups
 
 
 @parametrised
@@ -150,7 +177,7 @@ class ElasticNet(Regulariser):
 
     l1: float = param(at_least_zero, "weight of the l1 norm")
     l2: float = param(at_least_zero, "weight of the squared norm")
-    on: tuple[str, ...] | None = _on()
+    on: tuple[str, ...] | None = on_param()
 
     def value_of(self, array: Array) -> Array:
         """The value on one array."""
@@ -170,7 +197,7 @@ class NuclearNorm(Regulariser):
     """g(X) = strength * sum of the singular values: matrix models of low rank."""
 
     strength: float = param(at_least_zero, "weight of the nuclear norm")
-    on: tuple[str, ...] | None = _on()
+    on: tuple[str, ...] | None = on_param()
 
     def value_of(self, array: Array) -> Array:
         """The value on one matrix."""
@@ -184,6 +211,7 @@ class NuclearNorm(Regulariser):
 
     def subgradient_of(self, array: Array) -> Array:
         """U V' over the singular values that are not zero."""
+        self._check(array)
         left, values, right = jnp.linalg.svd(array, full_matrices=False)
         return self.strength * (left * (values > 0)) @ right
 
@@ -196,65 +224,18 @@ class NuclearNorm(Regulariser):
             )
 
 
-class _Constraint(Regulariser):
-    """The indicator of a convex set: zero inside, infinite outside."""
-
-    def project(self, array: Array) -> Array:
-        """The Euclidean projection onto the set."""
-        raise NotImplementedError
-
-    def value_of(self, array: Array) -> Array:
-        """Zero inside the set, to rounding; infinite outside."""
-        distance = jnp.abs(array - self.project(array)).max(initial=0.0)
-        return jnp.where(distance <= _FEASIBLE * (1 + jnp.abs(array).max(initial=0.0)), 0, jnp.inf)
-
-    def prox_of(self, array: Array, step: Array) -> Array:
-        """The projection, whatever the step."""
-        return self.project(array)
-
-
-@parametrised
-class Box(_Constraint):
-    """low <= x <= high, entry by entry."""
-
-    low: float = param(anything, "smallest allowed value")
-    high: float = param(anything, "largest allowed value")
-    on: tuple[str, ...] | None = _on()
-
-    def project(self, array: Array) -> Array:
-        """Clipping."""
-        return proximal.project_box(array, self.low, self.high)
-
-
-@parametrised
-class Ball(_Constraint):
-    """|x|_2 <= radius."""
-
-    radius: float = param(positive, "radius of the ball")
-    on: tuple[str, ...] | None = _on()
-
-    def project(self, array: Array) -> Array:
-        """Scaling back onto the ball."""
-        return proximal.project_ball(array, self.radius)
-
-
-@parametrised
-class Simplex(_Constraint):
-    """x >= 0 and sum x = total."""
-
-    total: float = param(positive, "what the entries sum to", default=1.0)
-    on: tuple[str, ...] | None = _on()
-
-    def project(self, array: Array) -> Array:
-        """Projection onto the simplex."""
-        return proximal.project_simplex(array, self.total)
+_parts = Rule(
+    lambda v: isinstance(v, tuple) and len(v) > 0 and all(isinstance(p, Regulariser) for p in v),
+    "a list of regularisers",
+    None,
+)
 
 
 @parametrised
 class Sum(Regulariser):
     """Several regularisers, each on arrays of its own."""
 
-    parts: tuple[Regulariser, ...] = param(anything, "the regularisers")
+    parts: tuple[Regulariser, ...] = param(_parts, "the regularisers")
 
     def value(self, model: Tree) -> Array:
         """The sum of the parts."""
@@ -262,18 +243,30 @@ class Sum(Regulariser):
 
     def prox(self, model: Tree, step: Array) -> Tree:
         """The proximal maps of the parts; exact because they act on different arrays."""
+        self._check_apart(model)
         for part in self.parts:
             model = part.prox(model, step)
         return model
+
+    def acts_on(self, model: Tree) -> Sequence[bool]:
+        """Whether one of the parts does."""
+        each = [part.acts_on(model) for part in self.parts]
+        return [any(chosen) for chosen in zip(*each, strict=True)]
+
+    def _check_apart(self, model: Tree) -> None:
+        """Refuse two parts on one array: one map after the other is not the map of their sum."""
+        each = [part.acts_on(model) for part in self.parts]
+        for name, *chosen in zip(layout_of(lambda: model).full_names, *each, strict=True):
+            both = [part for part, acts in zip(self.parts, chosen, strict=True) if acts]
+            if len(both) > 1:
+                array = repr(name) if name else "the model's only array"
+                raise ParameterError(
+                    f"Sum: parts must act on different arrays; got "
+                    f"{' and '.join(type(part).__name__ for part in both)} on {array}. Name the "
+                    f"arrays of each with on=..., or take one of them, such as ElasticNet."
+                )
 
     def subgradient(self, model: Tree) -> Tree:
         """The sum of the parts' subgradients."""
         slopes = [part.subgradient(model) for part in self.parts]
         return jax.tree.map(lambda *leaves: sum(leaves), *slopes)
-
-
-def is_constraint(regulariser: Regulariser) -> bool:
-    """Whether g is the indicator of a set, the whole space included."""
-    if isinstance(regulariser, Sum):
-        return all(map(is_constraint, regulariser.parts))
-    return isinstance(regulariser, Zero | _Constraint)

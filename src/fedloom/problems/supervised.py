@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedloom.errors import ParameterError
+import jax.numpy as jnp
+
+from fedloom.errors import DataError, ParameterError
 from fedloom.models.base import Model
 from fedloom.parameters import anything, instance_of, param, parametrised
 from fedloom.problems.augmentation import Augmentation, augment_param
@@ -19,6 +21,12 @@ from fedloom.types import Array, Held, Tree
 
 
 def _squared(outputs: Array, targets: Held) -> Array:
+    if outputs.size != targets.size:
+        raise DataError(
+            f"Supervised with the squared loss needs an output for each number to predict; got "
+            f"outputs of shape {outputs.shape} for labels of shape {targets.shape}. Use a network "
+            f"with as many outputs, or choose one of the labels."
+        )
     error = outputs.reshape(targets.shape) - targets
     return 0.5 * (error * error).reshape(targets.shape[0], -1).sum(-1)
 
@@ -84,6 +92,11 @@ class Supervised(Problem):
         """Fresh arrays of the network."""
         if self.loss == "squared":
             check_numbers("Supervised with the squared loss", spec)
+        if self.loss == "cross_entropy" and spec.classes == 1:  # which any network predicts
+            raise DataError(
+                "Supervised with loss = 'cross_entropy' needs labels of 2 classes or more; the "
+                "data have 1. Add rows of another class."
+            )
         return self.model.init(key, spec)
 
     def losses(self, model: Tree, rows: Rows) -> Array:
@@ -91,7 +104,14 @@ class Supervised(Problem):
         if self.loss == "cross_entropy":
             return cross_entropy(self.predict(model, rows.x), rows.y, self.class_weights)
         loss = self.loss if callable(self.loss) else LOSSES[self.loss]
-        return loss(self.predict(model, rows.x), rows.y)
+        losses = loss(self.predict(model, rows.x), rows.y)
+        if jnp.shape(losses) != rows.y.shape[:1]:  # padding could not be told from rows
+            raise ParameterError(
+                f"Supervised: loss must return one number for each row, of shape "
+                f"{rows.y.shape[:1]}; got the shape {jnp.shape(losses)}. Take the mean over all "
+                f"axes but the first, and none over rows."
+            )
+        return losses
 
     def predict(self, model: Tree, x: Held) -> Array:
         """The outputs of the network."""

@@ -15,7 +15,8 @@ from fedloom.errors import ParameterError
 from fedloom.hints import closest
 from fedloom.parameters import needed
 from fedloom.problems.base import Problem
-from fedloom.problems.regularisers import Zero, is_constraint
+from fedloom.problems.constraints import is_constraint
+from fedloom.problems.regularisers import Zero
 from fedloom.problems.vertical import Vertical
 from fedloom.protocol import Algorithm
 

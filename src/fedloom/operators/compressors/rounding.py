@@ -35,7 +35,10 @@ class RandomRounding(Unbiased):
         norm = jnp.linalg.norm(flat)
         place = self.levels * jnp.abs(flat) / jnp.where(norm > 0, norm, 1)
         up = jax.random.uniform(key, flat.shape, flat.dtype) < place - jnp.floor(place)
-        levels = (jnp.sign(flat) * (jnp.floor(place) + up)).astype(np.int8)
+        # An entry that is the whole norm may round to just above the last level, which is all that
+        # its bits can hold: one more would be of the other sign, or change its neighbour.
+        level = jnp.minimum(jnp.floor(place) + up, self.levels)
+        levels = (jnp.sign(flat) * level).astype(np.int8)
         return Rounded(norm, levels if self.levels > 7 else _two_in_a_byte(levels))
 
     def restore(self, message: Rounded, like: Shaped, key: Array | None = None) -> Array:
@@ -71,6 +74,8 @@ class Natural(Unbiased):
         up = jax.random.uniform(key, flat.shape, flat.dtype) < 2 * mantissa - 1
         power = jnp.clip(exponent - 1 + up, -128, 127)
         power = jnp.where(flat == 0, -128, power)  # -128 stands for zero
+        # What is not finite has no exponent; as the largest number it shows that a run diverges.
+        power = jnp.where(jnp.isfinite(flat), power, 127)
         return Powers(power.astype(np.int8), jnp.packbits(flat < 0))
 
     def restore(self, message: Powers, like: Shaped, key: Array | None = None) -> Array:
