@@ -212,7 +212,10 @@ def test_pictures_follow_the_width_of_the_window(opened):
     )
     before = page.evaluate(sizes)
     page.set_viewport_size({"width": 700, "height": 800})
-    page.wait_for_function("document.querySelector('.plot .main-svg').clientWidth < 700")
+    page.wait_for_function(  # while a picture is drawn anew it has no lines for a moment
+        "[...document.querySelectorAll('.plot')]"
+        ".every((plot) => plot.querySelector('.main-svg')?.clientWidth < 700)"
+    )
     after = page.evaluate(sizes)
     assert all(width < 700 for width, _ in after)
     assert [height for _, height in after] == [height for _, height in before]
