@@ -50,7 +50,7 @@ from fedloom.federation.site.columns import ColumnsAtSite
 from fedloom.federation.site.protection import blurred, check_protectable, protect
 from fedloom.federation.site.rows import RowsAtSite
 from fedloom.federation.site.table import TableAtSite
-from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, part
+from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, over_rows, part
 from fedloom.measuring import evaluation
 from fedloom.problems.vertical import Vertical
 from fedloom.rounds.compiling import kept_programs
@@ -265,7 +265,9 @@ class SiteService:
         wanted = evaluation.choose_at_sites(self.settings.metrics, self.settings.problem)
         after = {"after": letter.after or ()}
         told, _ = self.held.measure(self.site, self.fed, after, letter.body)
-        return part(blurred(told, self.policy), names_of(wanted))
+        rows = over_rows(wanted, self.settings.problem)
+        weight = float(self.fed.weights[self.site.id])
+        return part(blurred(told, self.policy), names_of(wanted), rows, weight)
 
     def _keep(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """The run is over: keep this site's own model or share."""
