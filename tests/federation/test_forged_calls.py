@@ -215,6 +215,15 @@ def test_whether_a_word_occurs_cannot_be_asked_by_categories(tmp_path):
     assert told[0]["counts"] == told[1]["counts"]
 
 
+def test_nor_by_a_job_to_which_other_words_are_an_error(tmp_path):
+    wanted = encoded({"categories": {"ward": ["blue", "red"]}, "others": False})
+    complete = lambda t: rare(t).with_columns(age=t["age"])  # noqa: E731
+    conductor, wires = hospitals(tmp_path, wanted, complete)
+    verb, facts, body = harness.hello(conductor, "lyon")
+    told = json.loads(wires["lyon"].service.call(verb, json.dumps(facts), body)[0])
+    assert told["features"] == ["age", "ward=blue", "ward=red"]
+
+
 def test_people_of_a_vertical_run_are_as_many_as_the_owner_wants(tmp_path):
     conductor, _ = parties.federation(tmp_path, parties.settings(), min_rows=60)
     harness.refused(conductor, "wants at least 60 rows to take part")

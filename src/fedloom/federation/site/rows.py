@@ -71,8 +71,9 @@ class RowsAtSite:
 
     def _read(self, policy: Policy, path: str) -> Dataset:
         """Read the table as far as the owner's policy allows."""
-        options: Facts = {"others": True} if "categories" in self.options else {}
-        options |= {n: value for n, value in self.options.items() if n not in _OF_CSV}
+        options = {n: value for n, value in self.options.items() if n not in _OF_CSV}
+        # Whatever the job says: an error would tell that a word occurs which it has not listed.
+        options["others"] = "categories" in self.options
         dialect = Dialect(**{n: self.options.get(n) for n in _OF_CSV})
         frame = read_frame(
             Path(path), dialect=dialect, codes=tuple(self.options.get("categories", ()))
