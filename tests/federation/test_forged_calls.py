@@ -13,6 +13,7 @@ from federation.hospitals import chosen as encoded
 from federation.hospitals import hospitals, rare
 from fedloom.errors import FederationError, RefusedError, WireError
 from fedloom.exchange import wire
+from fedloom.federation.people import trial
 from fedloom.federation.site.answers import Answers
 from fedloom.federation.site.protection import protect
 from fedloom.federation.site.service import SiteService
@@ -245,6 +246,40 @@ def test_a_site_makes_no_room_for_rosters_beyond_reason(tmp_path):
         service.call(*first(calls, "hello"))
         with pytest.raises(WireError, match="a list of sites with their rows was due"):
             service.call(*forged(begin, **changes))
+
+
+MORE = 10**6  # rows that lyon does not have, by which the sum of replies would be its own
+ROSTERS = {
+    "a class twice": {"labels": [0, 1, 1], "counts": [[4, 0, 4], [7, MORE, 7], [7, 0, 7]]},
+    "a count too many": {"counts": [[4, 4, 0], [7, 7, MORE], [7, 7, 0]]},
+    "a count too few": {"counts": [[4, 4], [7], [7, 7]]},
+    "a site too many": {"counts": [[4, 4], [7, 7], [7, 7], [MORE, 0]]},
+}
+
+
+@pytest.mark.parametrize("changes", ROSTERS.values(), ids=ROSTERS)
+def test_no_roster_has_rows_that_no_site_has_told(changes, tmp_path):
+    sized = {"weights": "size"}
+    _, calls = overheard(tmp_path, federation=SECURE, problem=sized)
+    own = json.loads(first(calls, "begin")[1])["counts"][0]
+    counts = [[*own, *changes["counts"][0][2:]], *changes["counts"][1:]]
+    if "labels" in changes:
+        counts[0] = [own[0], 0, own[1]]
+    service = SiteService(tmp_path / "berlin")
+    service.call(*first(calls, "hello"))
+    with pytest.raises(RefusedError, match="other numbers of rows"):
+        service.call(*forged(first(calls, "begin"), **{**changes, "counts": counts}))
+
+
+def test_nor_where_numbers_are_predicted(tmp_path):
+    policy = {"problems": ["least_squares"], "labels": {trial.LABEL: "numbers"}}
+    asked = {"kind": "least_squares", "weights": "size"}
+    regression = {"data": {"regression": True}, "problem": asked, "federation": SECURE}
+    _, calls = overheard(tmp_path, policy=policy, **regression)
+    service = SiteService(tmp_path / "berlin")
+    service.call(*first(calls, "hello"))
+    with pytest.raises(RefusedError, match="other numbers of rows"):
+        service.call(*forged(first(calls, "begin"), counts=[[8, 0], [14, MORE], [14, 0]]))
 
 
 def test_a_desk_is_asked_by_words(tmp_path):
