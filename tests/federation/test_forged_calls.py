@@ -97,6 +97,19 @@ def test_the_same_exchange_by_another_name_opens_no_second_sum(tmp_path):
             service.call(*forged(keys, **alias))
 
 
+@pytest.mark.parametrize("secret", [False, True])
+def test_which_rows_a_batch_has_can_be_a_secret_of_the_site(secret, tmp_path):
+    """By the seed a server knows each batch, and from 150 means over them found what rows add."""
+    _, calls = overheard(tmp_path, policy={"secret_batches": secret})
+    answers = set()
+    for _ in range(4):
+        service = SiteService(tmp_path / "berlin")
+        for verb in ("hello", "begin"):
+            service.call(*first(calls, verb))
+        answers.add(service.call(*first(calls, "letter"))[1])
+    assert (len(answers) > 1) == secret
+
+
 def test_metrics_are_no_letter_where_sums_are_plain(tmp_path):
     service, calls = overheard(tmp_path, policy={"metric_noise": 0.5})
     letter = first(calls, "letter")

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import json
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -205,9 +206,19 @@ class SiteService:
                 least=self.policy.min_sites,
             )
         # All at once: a place without its part in secure sums would answer in plain.
-        site = Site(id, algorithm, group, said, seed=run["seed"], store=store)
+        site = Site(id, algorithm, group, said, seed=self._seed(run["seed"]), store=store)
         self._site, self.member, self.fed = site, member, whole.fed
         return answer, b""
+
+    def _seed(self, told: int) -> int:
+        """The seed of this site's draws: of the run, or where the owner says so a secret.
+
+        Of a known seed it is known which rows each batch has, and means over many of them, in
+        secure sums too, are equations for the rows. Parties of a vertical run draw none alone.
+        """
+        if self.policy.secret_batches and isinstance(self.held, RowsAtSite):
+            return secrets.randbits(64)
+        return told
 
     def _letter(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """One exchange of a round."""
