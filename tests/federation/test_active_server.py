@@ -4,7 +4,9 @@ Each attack is a hub whose letters are changed on their way. What counts is that
 site by which the sum, or a part of it, could be opened.
 """
 
+import contextlib
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from fedloom.exchange.secure import masks
 from fedloom.exchange.secure.circle import Circle
 from fedloom.exchange.secure.identity import _HASH, _PADDING, Identity
 from fedloom.exchange.secure.ledger import Ledger
-from fedloom.exchange.secure.member import Member, masked_body
+from fedloom.exchange.secure.member import PHASES, Member, masked_body
 
 VECTORS = np.random.default_rng(7).normal(size=(5, 6))
 
@@ -310,6 +312,69 @@ def test_the_same_members_with_other_drop_outs_are_refused_too(tmp_path):
     attack.opens_nothing(range(4))
     assert attack.said["agree"] == {3}  # which has not agreed to anything yet
     assert "agreed to another sum in exchange 1 of round 1" in str(attack.refusals[0])
+
+
+def phases(sites, first, last, arrived, round=1):
+    """Play some phases with sites that work for different processes; returns the last answers."""
+    said = {}
+    for phase in PHASES[PHASES.index(first) : PHASES.index(last) + 1]:
+        bodies = {
+            "keys": lambda id: b"",
+            "shares": lambda id: json.dumps(sites.cards).encode(),
+            "masked": lambda id: masked_body({u: b[str(id)] for u, b in sites.boxes(id)}, b""),
+            "agree": lambda id: json.dumps({"arrived": arrived}).encode(),
+        }
+        said = {
+            id: site.reply_to(a_letter(phase, bodies[phase](id), round))
+            for id, site in enumerate(sites.members)
+            if phase != "agree" or id in arrived
+        }
+        if phase == "keys":
+            sites.cards = {id: json.loads(card) for id, card in said.items()}
+        if phase == "shares":
+            told = {id: json.loads(box) for id, box in said.items()}
+            sites.boxes = lambda id, told=told: [(u, b) for u, b in told.items() if u != id]
+    return said
+
+
+def test_a_second_job_agrees_to_no_other_sum_of_a_round_that_is_over(tmp_path):
+    """It had got as far as its part when the first job went on, and the notes were deleted."""
+    first, second = (Members(tmp_path, VECTORS[:4], {}) for _ in range(2))
+    phases(first, "keys", "agree", [0, 1, 2, 3])
+    phases(second, "keys", "masked", [])
+    phases(first, "keys", "masked", [], round=2)
+    with pytest.raises(UnopenedError, match="has taken part in round 2"):
+        phases(second, "agree", "agree", [0, 1, 2])
+
+
+def test_two_jobs_that_agree_at_once_agree_to_one_sum(tmp_path, monkeypatch):
+    jobs = [Members(tmp_path, VECTORS[:4], {}) for _ in range(2)]
+    for job in jobs:
+        phases(job, "keys", "masked", [])
+    both = threading.Barrier(2)
+    read = Ledger._read
+
+    def together(ledger, place):
+        known = read(ledger, place)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.5)
+        return known
+
+    monkeypatch.setattr(Ledger, "_read", together)
+    agreed = []
+
+    def agree(job, arrived):
+        body = json.dumps({"arrived": arrived}).encode()
+        with contextlib.suppress(UnopenedError):
+            agreed.append(job.members[0].reply_to(a_letter("agree", body)))
+
+    lists = ([0, 1, 2, 3], [0, 1, 2])
+    threads = [threading.Thread(target=agree, args=pair) for pair in zip(jobs, lists, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(agreed) == 1
 
 
 def test_an_older_round_is_refused(tmp_path):

@@ -68,6 +68,17 @@ def test_a_private_method_shows_the_same_epsilon_as_in_a_simulation(tmp_path):
     assert spent(tmp_path / "lyon")["a-run"]["replies"] == {"20.0": 3}
 
 
+def test_who_is_drawn_is_no_secret_where_all_sites_know_the_seed(tmp_path):
+    """So a sample hides nobody from the others, and epsilon is that of who is always asked."""
+    hub = {**LOCAL, "noise": 4.0, "at": "hub"}
+    private = settings(algorithm={**FEDAVG, "cohort": 1}, run=RUN, wrapper=[hub])
+    result = federation(tmp_path, private, held=clients(5))[0].run()
+    assert result.final["epsilon"] == gaussian_epsilon({4.0: 3}, 1e-5)
+    options = private.run.options()
+    simulated = fl.simulate(private.algorithm, private.problem, clients(5), **options)
+    assert simulated.final["epsilon"] < 0.8 * result.final["epsilon"]
+
+
 @pytest.mark.parametrize("at", ["client", "hub"])
 def test_the_noise_of_a_private_method_cannot_be_drawn_again_by_the_seed(at, tmp_path):
     private = settings(algorithm=FEDAVG, run=RUN, wrapper=[{**LOCAL, "at": at}])

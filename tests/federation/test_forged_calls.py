@@ -13,6 +13,7 @@ from federation.hospitals import chosen as encoded
 from federation.hospitals import hospitals, rare
 from fedloom.errors import FederationError, RefusedError, WireError
 from fedloom.exchange import wire
+from fedloom.federation.people import trial
 from fedloom.federation.site.answers import Answers
 from fedloom.federation.site.protection import protect
 from fedloom.federation.site.service import SiteService
@@ -94,6 +95,19 @@ def test_the_same_exchange_by_another_name_opens_no_second_sum(tmp_path):
     for alias in ({"exchange": True}, {"round": True}):
         with pytest.raises(WireError, match="a letter was due"):
             service.call(*forged(keys, **alias))
+
+
+@pytest.mark.parametrize("secret", [False, True])
+def test_which_rows_a_batch_has_can_be_a_secret_of_the_site(secret, tmp_path):
+    """By the seed a server knows each batch, and from 150 means over them found what rows add."""
+    _, calls = overheard(tmp_path, policy={"secret_batches": secret})
+    answers = set()
+    for _ in range(4):
+        service = SiteService(tmp_path / "berlin")
+        for verb in ("hello", "begin"):
+            service.call(*first(calls, verb))
+        answers.add(service.call(*first(calls, "letter"))[1])
+    assert (len(answers) > 1) == secret
 
 
 def test_metrics_are_no_letter_where_sums_are_plain(tmp_path):
@@ -215,6 +229,15 @@ def test_whether_a_word_occurs_cannot_be_asked_by_categories(tmp_path):
     assert told[0]["counts"] == told[1]["counts"]
 
 
+def test_nor_by_a_job_to_which_other_words_are_an_error(tmp_path):
+    wanted = encoded({"categories": {"ward": ["blue", "red"]}, "others": False})
+    complete = lambda t: rare(t).with_columns(age=t["age"])  # noqa: E731
+    conductor, wires = hospitals(tmp_path, wanted, complete)
+    verb, facts, body = harness.hello(conductor, "lyon")
+    told = json.loads(wires["lyon"].service.call(verb, json.dumps(facts), body)[0])
+    assert told["features"] == ["age", "ward=blue", "ward=red"]
+
+
 def test_people_of_a_vertical_run_are_as_many_as_the_owner_wants(tmp_path):
     conductor, _ = parties.federation(tmp_path, parties.settings(), min_rows=60)
     harness.refused(conductor, "wants at least 60 rows to take part")
@@ -236,6 +259,40 @@ def test_a_site_makes_no_room_for_rosters_beyond_reason(tmp_path):
         service.call(*first(calls, "hello"))
         with pytest.raises(WireError, match="a list of sites with their rows was due"):
             service.call(*forged(begin, **changes))
+
+
+MORE = 10**6  # rows that lyon does not have, by which the sum of replies would be its own
+ROSTERS = {
+    "a class twice": {"labels": [0, 1, 1], "counts": [[4, 0, 4], [7, MORE, 7], [7, 0, 7]]},
+    "a count too many": {"counts": [[4, 4, 0], [7, 7, MORE], [7, 7, 0]]},
+    "a count too few": {"counts": [[4, 4], [7], [7, 7]]},
+    "a site too many": {"counts": [[4, 4], [7, 7], [7, 7], [MORE, 0]]},
+}
+
+
+@pytest.mark.parametrize("changes", ROSTERS.values(), ids=ROSTERS)
+def test_no_roster_has_rows_that_no_site_has_told(changes, tmp_path):
+    sized = {"weights": "size"}
+    _, calls = overheard(tmp_path, federation=SECURE, problem=sized)
+    own = json.loads(first(calls, "begin")[1])["counts"][0]
+    counts = [[*own, *changes["counts"][0][2:]], *changes["counts"][1:]]
+    if "labels" in changes:
+        counts[0] = [own[0], 0, own[1]]
+    service = SiteService(tmp_path / "berlin")
+    service.call(*first(calls, "hello"))
+    with pytest.raises(RefusedError, match="other numbers of rows"):
+        service.call(*forged(first(calls, "begin"), **{**changes, "counts": counts}))
+
+
+def test_nor_where_numbers_are_predicted(tmp_path):
+    policy = {"problems": ["least_squares"], "labels": {trial.LABEL: "numbers"}}
+    asked = {"kind": "least_squares", "weights": "size"}
+    regression = {"data": {"regression": True}, "problem": asked, "federation": SECURE}
+    _, calls = overheard(tmp_path, policy=policy, **regression)
+    service = SiteService(tmp_path / "berlin")
+    service.call(*first(calls, "hello"))
+    with pytest.raises(RefusedError, match="other numbers of rows"):
+        service.call(*forged(first(calls, "begin"), counts=[[8, 0], [14, MORE], [14, 0]]))
 
 
 def test_a_desk_is_asked_by_words(tmp_path):

@@ -153,7 +153,7 @@ def test_secure_sums_tell_the_metrics_over_all_rows(kind, tmp_path):
     conductor, _ = federation(tmp_path, wanted, held=held, **policy)
     ours, theirs = conductor.run(), simulated(wanted, held)
     assert ours.client_metrics == {}
-    for name in ("loss", *metrics):
+    for name in ("loss_rows", *metrics):
         assert ours.final[name] == pytest.approx(theirs.final[name], abs=1e-5)
         assert f"{name}_worst" not in ours.final
 

@@ -1,5 +1,6 @@
 """Metrics under secure sums: the server learns their means, and no site's own."""
 
+import itertools
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ import fedloom as fl
 from federation.harness import clients, federation, refused, settings
 from fedloom.errors import FederationError, RefusedError
 from fedloom.exchange.hub import Letter
+from fedloom.exchange.secure.hub import SecureHub
 from fedloom.federation.policy_file import set_policy
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
@@ -36,7 +38,7 @@ def both(tmp_path_factory):
 def test_means_are_those_of_plain_metrics(both):
     plain, secure, *_ = both
     for ours, theirs in zip(secure.rows, plain.rows, strict=True):
-        for name in (*RUN["metrics"], "loss_rows", "accuracy_rows"):
+        for name in ("objective", "sparsity", "loss_rows", "accuracy_rows"):
             assert ours[name] == pytest.approx(theirs[name], abs=1e-5)
 
 
@@ -62,6 +64,44 @@ def test_no_metric_of_a_single_site_is_known(both):
         assert not np.isclose(values, own, rtol=1e-6).any() and f"{own:.5f}" not in told
 
 
+def told_sums(monkeypatch):
+    """The sums of metrics that a server sees, one for each time that they are taken."""
+    seen = []
+    summed = SecureHub.summed
+
+    def heard(hub, letters, message, count):
+        arrived, total = summed(hub, letters, message, count)
+        if letters[0].method == "measure":
+            seen.append(total)
+        return arrived, total
+
+    monkeypatch.setattr(SecureHub, "summed", heard)
+    return seen
+
+
+@pytest.mark.parametrize("weights", ["equal", "size"])
+def test_sums_of_metrics_do_not_tell_that_of_a_site_of_another_size(weights, tmp_path, monkeypatch):
+    """S = sum v_i and T = sum n_i v_i did: berlin has 8 rows, and each of the others 14."""
+    run = {"rounds": 1, "eval_every": 1, "metrics": ["loss", "accuracy"]}
+    asked = {"algorithm": FEDAVG, "run": run, "problem": {"weights": weights}}
+    own = federation(tmp_path / "plain", settings(**asked))[0].run().client_metrics["loss"][0]
+    seen = told_sums(monkeypatch)
+    result = federation(tmp_path / "secure", settings(**asked, federation=SECURE))[0].run()
+    assert ("loss" in result.final) == (weights == "equal") != ("loss_rows" in result.final)
+    assert result.headline in result.final
+    for S, T in itertools.permutations(seen[-1], 2):
+        for scale in (1, 36, 1024):
+            assert (14 * S - scale * T) / 6 != pytest.approx(own, abs=1e-4)
+
+
+def test_the_objective_and_metrics_over_rows_are_no_two_sums_of_the_same(tmp_path):
+    run = {**RUN, "metrics": ["objective", "log_loss"]}
+    uneven = settings(algorithm=FEDAVG, run=run, federation=SECURE)
+    refused(federation(tmp_path / "uneven", uneven)[0], "must not come with 'log_loss'")
+    result = federation(tmp_path / "size", chosen(run, **SECURE))[0].run()
+    assert np.isfinite([result.final["objective"], result.final["log_loss"]]).all()
+
+
 def test_a_single_site_is_not_measured(both):
     _, _, service, _ = both
     facts = {"after": [2, 1], "round": 2}
@@ -80,7 +120,7 @@ def test_metrics_of_few_sites_are_no_sum(policy, rows, tmp_path):
         set_policy(wires[name].kit, test=str(tmp_path / f"{name}-test.parquet"))
         wires[name].restart()
     result = conductor.run()
-    assert all(np.isnan(row["accuracy"]) for row in result.rows)
+    assert all(np.isnan(row["accuracy_rows"]) for row in result.rows)
     assert any("has too few test rows to tell 'loss'" in n for n in result.about["notes"])
 
 
@@ -122,5 +162,5 @@ def test_one_that_drops_out_of_the_sum_of_metrics_costs_that_row_only(tmp_path):
 
     wires["lyon"].service.call = call
     result = conductor.run()
-    assert np.isnan(result.rows[1]["loss"]) and np.isfinite(result.rows[2]["loss"])
+    assert np.isnan(result.rows[1]["loss_rows"]) and np.isfinite(result.rows[2]["loss_rows"])
     assert any("the metrics of round 1 are not known" in n for n in result.about["notes"])

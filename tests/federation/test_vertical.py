@@ -1,6 +1,7 @@
 """Parties with columns of the same people: a label party's server and its parties, no network."""
 
 import json
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -249,3 +250,11 @@ def test_a_server_without_labels_says_what_it_needs(tmp_path):
     conductor, _ = federation(tmp_path, settings(), labels=False)
     with pytest.raises(FederationError, match="fedloom serve KIT --data"):
         conductor.run()
+
+
+@pytest.mark.parametrize("name", ["..", "", "/tmp/x", "a/../../b"])
+def test_a_party_of_a_result_of_others_names_no_other_folder(name, tmp_path):
+    forged = SimpleNamespace(model={name: {"w": np.zeros(2)}}, client_names=(name,))
+    with pytest.raises(fl.FedloomError, match="must be that of one folder"):
+        fl.save_shares(forged, tmp_path / "shares")
+    assert not list(tmp_path.rglob("*.safetensors"))

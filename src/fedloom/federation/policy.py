@@ -15,6 +15,7 @@ least_count = 5                  # a count or a word of fewer rows is not told
 min_sites = 3                    # an exchange with fewer sites is not answered
 min_rows = 10                    # with fewer rows this site does not take part
 min_batch = 10                   # nor where gradients are of fewer rows
+secret_batches = true            # which rows a gradient is of, nobody else can find by the seed
 secure_aggregation = true        # nor where the server sees single replies
 metrics = false                  # nor where metrics are taken of its rows
 metric_digits = 2                # metrics leave with so many digits
@@ -92,6 +93,9 @@ class Policy:
     min_sites: int = param(at_least(1), "an exchange with fewer sites is not answered", default=3)
     min_rows: int = param(at_least(1), "with fewer rows the site does not take part", default=10)
     min_batch: int = param(at_least(1), "gradients must be of at least this many rows", default=10)
+    secret_batches: bool = param(
+        flag, "whether batches are drawn by a secret of this site, not by the seed", default=False
+    )
     secure_aggregation: bool = param(
         flag, "whether the server may see only sums of replies", default=False
     )

@@ -82,12 +82,18 @@ def _fit_memory(numbers: list[Any]) -> bool:
 def check_listed(
     roster: Roster, id: int, counts: Sequence[int], labels: list[Any] | None, shape: tuple[int, ...]
 ) -> None:
-    """A site checks that the roster has its own counts, since weights are made of them."""
-    own = dict(zip(labels or [None], counts, strict=True))
+    """A site checks that the roster has its own counts, since weights are made of them.
+
+    All counts must be of classes that are listed once: any other would add to a site's weight, up
+    to where a sum is that site's reply alone, and no site would know them for its own.
+    """
     known = [None] if roster.labels is None else roster.labels
-    theirs = dict(zip(known, roster.counts[id], strict=False))
+    fits = len(roster.counts) == len(roster.names) and len(set(known)) == len(known)
+    fits = fits and all(len(row) == len(known) for row in roster.counts)
+    theirs = dict(zip(known, roster.counts[id], strict=True)) if fits else {}
+    own = dict(zip(labels or [None], counts, strict=True))
     rows = [{label: n for label, n in told.items() if n} for told in (own, theirs)]
-    if rows[0] != rows[1] or tuple(roster.shape) != shape:
+    if not fits or rows[0] != rows[1] or tuple(roster.shape) != shape:
         raise RefusedError(
             "the server says that this site has other numbers of rows than the site itself said. "
             "The server, or its checkpoint, is wrong."

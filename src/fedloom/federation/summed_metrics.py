@@ -1,9 +1,13 @@
 """Metrics with secure sums: those of all sites are summed, and the server gets only their means.
 
 A sum of metrics is an exchange of its own after those of the round, with the model as its question.
-For every metric a site adds its value and a one; for what is taken over the rows of all sites, its
-sum over rows and the number of rows. A site that has too few rows to tell a metric drops out: with
-nothing to add it would make a sum of others look as if it were of one site more.
+For every metric a site adds its value, times how much the site counts, and how much that is. A site
+that has too few rows to tell a metric drops out: with nothing to add it would make a sum of others
+look as if it were of one site more.
+
+Each metric has one such mean only: over rows where the problem weighs sites by their rows, or where
+a metric is known by rows alone; else over sites. Of both, S = sum v_i and T = sum n_i v_i, whoever
+knows the n_i could take one site's value: where all others have n rows, T - n S = (n_i - n) v_i.
 """
 
 from collections.abc import Mapping
@@ -11,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.errors import UnopenedError
+from fedloom.errors import RefusedError, UnopenedError
 from fedloom.exchange.hub import Letter
 from fedloom.exchange.secure.hub import SecureHub
-from fedloom.metrics.chosen import ROWS, Wanted
+from fedloom.metrics.chosen import ROWS, Wanted, by_rows
 from fedloom.metrics.ready import ROW_NUMBERS, made_of, means_behind
+from fedloom.problems.base import Problem
 
 MEASURE = "measure"  # what such an exchange asks for, in the place of a method
-KINDS = ("plain", "weighted")  # the sums that are taken
+KINDS = ("plain",)  # the sums that are taken
 OBJECTIVE = "value"  # a site's part of the objective
 _THOUSAND = 1024.0  # rows are counted by it, so that sums over many stay within the secure ring
 
@@ -26,29 +31,43 @@ _THOUSAND = 1024.0  # rows are counted by it, so that sums over many stay within
 def names_of(wanted: Wanted) -> tuple[str, ...]:
     """The numbers that are summed, in their order."""
     parts = (OBJECTIVE,) if "objective" in wanted.of_the_whole else ()
-    by_rows = (name + ROWS for name in wanted.of_clients)
-    return (*wanted.of_clients, *by_rows, *means_behind(wanted.pooled), *parts)
+    return (*wanted.of_clients, *means_behind(wanted.pooled), *parts)
 
 
-def part(told: Mapping[str, Any], names: tuple[str, ...]) -> np.ndarray:
-    """What a site adds to the sum."""
+def over_rows(wanted: Wanted, problem: Problem) -> bool:
+    """Whether means are over the rows of all sites; else sites count alike."""
+    return by_rows(problem) or bool(wanted.pooled)
+
+
+def check_one_weight(wanted: Wanted, problem: Problem) -> None:
+    """Refuse metrics by which the same losses would be summed with two weights."""
+    if "objective" in wanted.of_the_whole and over_rows(wanted, problem) != by_rows(problem):
+        raise RefusedError(
+            f"metrics: under secure aggregation 'objective', in which sites count alike, must not "
+            f"come with {wanted.pooled[0]!r}, in which rows do, because both sums together could "
+            f"tell those of one site. Leave one of them out, or set weights = 'size' in [problem]."
+        )
+
+
+def part(told: Mapping[str, Any], names: tuple[str, ...], rows: bool, weight: float) -> np.ndarray:
+    """What a site of a weight adds to the sum, in which its rows count or the site itself."""
 
     def pair(name: str) -> tuple[float, float]:
-        by_rows = name in ROW_NUMBERS or name not in told
-        value = told[name if name in told else name.removesuffix(ROWS)]
+        value = told[name]
         if value is None:
             raise UnopenedError(
                 f"it has too few test rows to tell {name!r}, and the sum would be of the others "
                 f"alone"
             )
-        weight = told["rows"] / _THOUSAND if by_rows else 1.0
-        return value * weight, weight
+        counts = weight if name == OBJECTIVE else told["rows"] / _THOUSAND if rows else 1.0
+        return value * counts, counts
 
     return np.array([pair(name) for name in names], np.float64)
 
 
-def means(hub: SecureHub, model: bytes, wanted: Wanted) -> dict[str, float]:
+def means(hub: SecureHub, model: bytes, wanted: Wanted, problem: Problem) -> dict[str, float]:
     """Each metric's mean over the sites or rows, and the weighted mean of the objective's parts."""
+    rows = over_rows(wanted, problem)
     names = names_of(wanted)
     if not names:
         return {}
@@ -60,22 +79,22 @@ def means(hub: SecureHub, model: bytes, wanted: Wanted) -> dict[str, float]:
         for id in everyone
     }
     try:
-        arrived, total = hub.summed(letters, model, 2 * len(KINDS) * len(names))
+        _, total = hub.summed(letters, model, 2 * len(names))
     except UnopenedError as error:
         hub.report(f"the metrics of round {hub.round} are not known: {error}")
-        return _named(dict.fromkeys(names, np.nan), wanted)
-    plain, weighted = total.reshape(len(KINDS), len(names), 2)
-    weight = float(np.asarray(hub.fed.weights, float)[arrived].sum())
+        total = np.zeros(2 * len(names))
     found = {
         name: float(value / count) if count else np.nan
-        for name, (value, count) in zip(names, plain, strict=True)
+        for name, (value, count) in zip(names, total.reshape(-1, 2), strict=True)
     }
-    if OBJECTIVE in names:
-        found[OBJECTIVE] = float(weighted[names.index(OBJECTIVE), 0] / weight)
-    return _named(found, wanted)
+    return _named(found, wanted, rows)
 
 
-def _named(found: dict[str, float], wanted: Wanted) -> dict[str, float]:
+def _named(found: dict[str, float], wanted: Wanted, rows: bool) -> dict[str, float]:
     """The metrics by name, in the place of the means that they are made of."""
-    means = {name: value for name, value in found.items() if name not in ROW_NUMBERS}
+    means = {
+        name + ROWS if rows and name in wanted.of_clients else name: value
+        for name, value in found.items()
+        if name not in ROW_NUMBERS
+    }
     return means | {name: made_of(name, found) for name in wanted.pooled}

@@ -38,6 +38,12 @@ def save_shares(result: Result, folder: str | Path) -> None:
     known = {*result.client_names, LABEL_PARTY}
     if not isinstance(result.model, dict) or not known.issuperset(result.model):
         raise DataError("save_shares needs the result of a vertical run: a share for each party.")
+    for name in result.model:
+        if Path(name).name != name or name in ("", ".."):
+            raise DataError(
+                f"save_shares: a party's name must be that of one folder; got {name!r}. Ask "
+                f"whoever made this result what it is."
+            )
     for name, share in result.model.items():
         facts = {_PARTIES: list(result.client_names)}
         wire.write_file(Path(folder) / name / SHARE, share, facts)

@@ -8,7 +8,7 @@ Google's dp-accounting in Rényi divergence, under replacement of one client:
 - noise at the hub, a cohort of m of n drawn uniformly: sampling without replacement, or no credit
   for sampling where that bound is the smaller one; such exchanges of one round are one sample, with
   the largest m, as their cohorts may be the same, and who is drawn is then in all of them;
-- noise at the hub, any other cohort: no credit for sampling;
+- noise at the hub, any other cohort, or one that others can draw as well: no credit for sampling;
 - noise at the clients: no credit for sampling, as the hub sees each reply, and as if the client
   took part in every exchange.
 
@@ -31,8 +31,17 @@ _SENSITIVITY = 2  # in units of clip: a replaced reply may point the other way
 _MOST_NOISE = 1e100  # the library squares it; more of it would lose less, so the bound holds
 
 
-def ledger(algorithm: Algorithm, federation: Federation) -> Callable[[int], dict[str, float]]:
-    """A function from the number of rounds to {"epsilon": ...}, or to {} without privacy."""
+def ledger(
+    algorithm: Algorithm, federation: Federation, *, hidden: bool = True
+) -> Callable[[int], dict[str, float]]:
+    """A function from the number of rounds to {"epsilon": ...}, or to {} without privacy.
+
+    Args:
+        algorithm: The method with its wrappers.
+        federation: The federation; its rows may be mere shapes.
+        hidden: Whether nobody learns who is drawn. Over a network all sites know the seed by which
+            cohorts are drawn, and nobody is hidden by a sample.
+    """
     layer = private_layer(algorithm)
     if layer is None:
         return lambda rounds: {}
@@ -42,7 +51,7 @@ def ledger(algorithm: Algorithm, federation: Federation) -> Callable[[int], dict
     if layer.noise == 0:
         return lambda rounds: {"epsilon": math.inf}
     opening, each_round = (
-        _divergences(layer, transcript(algorithm, federation, stage), federation.fed.n)
+        _divergences(layer, transcript(algorithm, federation, stage), federation.fed.n, hidden)
         for stage in ("opening", "round")
     )
     orders = _accountant().orders
@@ -127,7 +136,7 @@ def _accountant() -> Any:
     return rdp.RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
 
 
-def _divergences(layer: Private, exchanges: list[Exchange], n: int) -> np.ndarray:
+def _divergences(layer: Private, exchanges: list[Exchange], n: int, hidden: bool) -> np.ndarray:
     """The Rényi divergences of these exchanges together, one for each order."""
     import dp_accounting as dp
 
@@ -137,7 +146,8 @@ def _divergences(layer: Private, exchanges: list[Exchange], n: int) -> np.ndarra
     noise = _reply(float(layer.noise))
     uncredited = divergences(noise)
     replied = [exchange for exchange in exchanges if exchange.up]
-    drawn = [exchange.clients for exchange in replied if layer.at == "hub" and exchange.uniform]
+    credited = layer.at == "hub" and hidden
+    drawn = [exchange.clients for exchange in replied if credited and exchange.uniform]
     total = (len(replied) - len(drawn)) * uncredited
     if drawn:
         together = dp.SelfComposedDpEvent(noise, len(drawn))

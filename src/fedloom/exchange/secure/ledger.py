@@ -28,11 +28,7 @@ class Ledger:
 
     def part(self, place: Tag, question: str) -> bytes | None:
         """What was said to this question; None if nothing was. Raises where it was another."""
-        newest = max((round for round, _ in self._places()), default=place[0])
-        if place[0] < newest:
-            raise UnopenedError(
-                f"it has taken part in round {newest}, and takes part in none before that again"
-            )
+        self._check_running(place)
         facts, part = self._read(place)
         if not facts:
             return None
@@ -51,7 +47,12 @@ class Ledger:
                 self._file(old).unlink()
 
     def note_arrived(self, place: Tag, arrived: str) -> None:
-        """Before this site agrees to a sum. Raises where it has agreed to another one."""
+        """Before this site agrees to a sum. Raises where it has agreed to another one.
+
+        Another job of the run may have gone on since the part was noted, and what this site agreed
+        to in that round is forgotten: nothing more is agreed to there.
+        """
+        self._check_running(place)
         facts, part = self._read(place)
         if facts.get("arrived", arrived) != arrived:
             raise UnopenedError(
@@ -59,6 +60,13 @@ class Ledger:
                 f"sums over other sites would give single replies away"
             )
         self._write(place, {**facts, "arrived": arrived}, part)
+
+    def _check_running(self, place: Tag) -> None:
+        newest = max((round for round, _ in self._places()), default=place[0])
+        if place[0] < newest:
+            raise UnopenedError(
+                f"it has taken part in round {newest}, and takes part in none before that again"
+            )
 
     def _read(self, place: Tag) -> tuple[dict[str, str], bytes]:
         try:

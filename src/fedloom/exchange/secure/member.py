@@ -185,7 +185,8 @@ class Member:
         text = self.circle.arrived_text(letter, self._said, self._members, self._arrived)
         # Without `said`, which has fresh keys in it: the same sum may be opened once more.
         who = self.circle.arrived_text(letter, "", self._members, self._arrived)
-        self.ledger.note_arrived((letter.round, letter.exchange), digest(who))
+        with locked(self.ledger.folder):  # two jobs of one run may be here at a time
+            self.ledger.note_arrived((letter.round, letter.exchange), digest(who))
         return self.identity.sign(text)
 
     def _unmask(self, letter: Letter) -> bytes:

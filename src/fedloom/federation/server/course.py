@@ -89,7 +89,7 @@ class Course:
         whole = as_shapes(settings.problem, self.holders, run["batch_size"], run["precision"])
         self._spent: Callable[[int], dict[str, float]] | None = None  # of privacy, after a round
         if layer is not None:
-            self._spent = privacy_ledger.ledger(algorithm, whole)
+            self._spent = privacy_ledger.ledger(algorithm, whole, hidden=False)
         elif noises:
             self._spent = privacy_ledger.of_sites(algorithm, whole, noises)
         secure = settings.federation.secure_aggregation

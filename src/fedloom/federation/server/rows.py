@@ -108,6 +108,8 @@ class RowsAtServer:
                 f"metric {name!r} needs scores of single rows, which secure aggregation is to "
                 f"hide. Choose another metric, or set federation.secure_aggregation = false."
             )
+        if self.secure:
+            summed_metrics.check_one_weight(wanted, self.settings.problem)
         if "auc" in wanted.pooled and len(self.roster.labels or ()) != 2:
             raise FederationError(
                 f"metric 'auc' needs labels of 2 classes; the sites have "
@@ -126,7 +128,7 @@ class RowsAtServer:
         """Ask every site how the model does there: the metrics, and those of each site."""
         model = np.asarray(hub.algorithm.model(hub.state, hub.fed))
         if isinstance(hub, SecureHub):
-            found = summed_metrics.means(hub, wire.encode(model), wanted)
+            found = summed_metrics.means(hub, wire.encode(model), wanted, self.settings.problem)
             return wanted.in_order(self._of_the_whole(hub, wanted, model, found)), {}
         answers = sites.ask_each(about_states(hub, "measure", wire.encode(model)))
         sites.check_quorum()

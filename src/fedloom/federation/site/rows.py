@@ -24,6 +24,7 @@ from fedloom.federation.policy import Policy
 from fedloom.federation.roster import Roster, check_listed
 from fedloom.federation.site import protection
 from fedloom.federation.site.protection import SiteScores
+from fedloom.federation.summed_metrics import check_one_weight
 from fedloom.measuring import evaluation
 from fedloom.metrics.chosen import Wanted
 from fedloom.population import Fed, Federation, Group
@@ -44,6 +45,9 @@ class RowsAtSite:
 
     def __init__(self, name: str, kit: Path, policy: Policy, settings: Settings):
         policy.check_scores(settings.metrics)
+        if settings.federation.secure_aggregation:
+            wanted = evaluation.choose_at_sites(settings.metrics, settings.problem)
+            check_one_weight(wanted, settings.problem)
         self.settings = settings
         self.kept = kit / "models"
         self.least = policy.least_count
@@ -67,8 +71,9 @@ class RowsAtSite:
 
     def _read(self, policy: Policy, path: str) -> Dataset:
         """Read the table as far as the owner's policy allows."""
-        options: Facts = {"others": True} if "categories" in self.options else {}
-        options |= {n: value for n, value in self.options.items() if n not in _OF_CSV}
+        options = {n: value for n, value in self.options.items() if n not in _OF_CSV}
+        # Whatever the job says: an error would tell that a word occurs which it has not listed.
+        options["others"] = "categories" in self.options
         dialect = Dialect(**{n: self.options.get(n) for n in _OF_CSV})
         frame = read_frame(
             Path(path), dialect=dialect, codes=tuple(self.options.get("categories", ()))

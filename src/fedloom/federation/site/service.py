@@ -11,6 +11,7 @@ import contextlib
 import functools
 import json
 import logging
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,7 +51,7 @@ from fedloom.federation.site.columns import ColumnsAtSite
 from fedloom.federation.site.protection import blurred, check_protectable, protect
 from fedloom.federation.site.rows import RowsAtSite
 from fedloom.federation.site.table import TableAtSite
-from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, part
+from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, over_rows, part
 from fedloom.measuring import evaluation
 from fedloom.problems.vertical import Vertical
 from fedloom.rounds.compiling import kept_programs
@@ -205,9 +206,19 @@ class SiteService:
                 least=self.policy.min_sites,
             )
         # All at once: a place without its part in secure sums would answer in plain.
-        site = Site(id, algorithm, group, said, seed=run["seed"], store=store)
+        site = Site(id, algorithm, group, said, seed=self._seed(run["seed"]), store=store)
         self._site, self.member, self.fed = site, member, whole.fed
         return answer, b""
+
+    def _seed(self, told: int) -> int:
+        """The seed of this site's draws: of the run, or where the owner says so a secret.
+
+        Of a known seed it is known which rows each batch has, and means over many of them, in
+        secure sums too, are equations for the rows. Parties of a vertical run draw none alone.
+        """
+        if self.policy.secret_batches and isinstance(self.held, RowsAtSite):
+            return secrets.randbits(64)
+        return told
 
     def _letter(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """One exchange of a round."""
@@ -265,7 +276,9 @@ class SiteService:
         wanted = evaluation.choose_at_sites(self.settings.metrics, self.settings.problem)
         after = {"after": letter.after or ()}
         told, _ = self.held.measure(self.site, self.fed, after, letter.body)
-        return part(blurred(told, self.policy), names_of(wanted))
+        rows = over_rows(wanted, self.settings.problem)
+        weight = float(self.fed.weights[self.site.id])
+        return part(blurred(told, self.policy), names_of(wanted), rows, weight)
 
     def _keep(self, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """The run is over: keep this site's own model or share."""
