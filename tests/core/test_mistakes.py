@@ -130,6 +130,17 @@ def test_comparisons_and_sweeps_say_what_they_take(run, methods, options, parts)
         assert part in str(caught.value)
 
 
+def test_comparisons_and_sweeps_take_arrays_of_seeds_and_values():
+    compared = fl.compare({"a": METHOD}, PROBLEM, CLIENTS, seeds=np.arange(2), rounds=1)
+    again = fl.compare({"a": METHOD}, PROBLEM, CLIENTS, seeds=iter((0, 1)), rounds=1)
+    assert [run.about["seed"] for run in compared.results["a"]] == [0, 1]
+    assert [run.about["seed"] for run in again.results["a"]] == [0, 1]
+    over = {"lr": np.geomspace(0.1, 1.0, 2), "local_steps": np.array([1, 2])}
+    search = fl.sweep({"a": METHOD}, PROBLEM, CLIENTS, over=over, seeds=np.arange(2), rounds=1)
+    found = search.best["a"].setting
+    assert {name: type(value) for name, value in found.items()} == {"lr": float, "local_steps": int}
+
+
 def test_functions_say_which_argument_is_meant():
     with pytest.raises(ParameterError, match=r"simulate: there is no argument 'round'\. Did you"):
         fl.simulate(METHOD, PROBLEM, CLIENTS, round=3)

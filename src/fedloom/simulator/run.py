@@ -170,6 +170,4 @@ def simulate(
         return run.result()
 
 
-_seed = Rule(
-    lambda v: isinstance(v, int) and 0 <= v < 2**63, "a whole number from 0 to 2^63 - 1", 0
-)
+_seed = Rule(lambda v: type(v) is int and 0 <= v < 2**63, "a whole number from 0 to 2^63 - 1", 0)
