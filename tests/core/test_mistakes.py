@@ -233,3 +233,20 @@ def test_an_error_of_a_round_says_what_the_replies_were():
     with pytest.raises(TypeError) as caught:
         fl.simulate(broken(train=replies_a_part), PROBLEM, CLIENTS, rounds=1)
     assert "There, each reply to train was reply float32[2]." in caught.value.__notes__
+
+
+@pytest.mark.parametrize(
+    "base,lacking",
+    [
+        (fl.schedules.Schedule, "value"),
+        (fl.models.Model, "apply"),
+        (fl.problems.Problem, "losses"),
+        (fl.protocol.Algorithm, "init_hub"),
+    ],
+)
+def test_what_a_class_of_ones_own_lacks_is_named(base, lacking):
+    """A function by another name than the base's was answered with a bare NotImplementedError."""
+    mine = type("Mine", (base,), {"at": len})()
+    some = [0] * (len(inspect.signature(getattr(mine, lacking)).parameters))
+    with pytest.raises(fl.FedloomError, match=rf"Mine must define {lacking}\(self, .*Write it: \w"):
+        getattr(mine, lacking)(*some)

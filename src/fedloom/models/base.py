@@ -5,6 +5,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ClassVar
 
+from fedloom.errors import unwritten
 from fedloom.parameters import anything, param, parametrised
 from fedloom.rows import Drawn, Spec
 from fedloom.types import Array, Held, Tree
@@ -19,11 +20,11 @@ class Model:
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh arrays for rows of this shape and so many classes."""
-        raise NotImplementedError
+        raise unwritten(self, "init")
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """The outputs for rows x: one number for each class, or fitted values."""
-        raise NotImplementedError
+        raise unwritten(self, "apply")
 
     def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
         """The outputs while the network is trained: with dropout, where it has some.
