@@ -75,3 +75,22 @@ def test_misuse_is_named(settings, complaint):
 def test_sites_must_match_the_rows():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         FederatedClassifier().fit(X, CLASSES, sites=SITES[1:])
+
+
+@pytest.mark.parametrize("nobody", [None, float("nan")])
+def test_a_row_of_nobody_is_an_error(nobody):
+    """None was a TypeError of NumPy's sorting, and nan became a client called nan."""
+    sites = [nobody if row in (3, 7) else 1.0 for row in range(90)]
+    with pytest.raises(FedloomError, match=r"sites must name .*; 2 of 90 have none, .* row 3"):
+        FederatedClassifier(rounds=1).fit(X, CLASSES, sites=sites)
+
+
+def test_numbers_and_generators_of_numpys_as_searches_draw_them():
+    def weights(rounds, seed):
+        model = FederatedClassifier(rounds=rounds, batch_size=4, random_state=seed)
+        return model.fit(X, CLASSES, sites=SITES).result_.state.hub.model
+
+    np.testing.assert_array_equal(weights(np.int64(2), np.int64(7)), weights(2, 7))
+    drawn = [weights(2, np.random.RandomState(seed)) for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != drawn[2]).any()

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedloom.errors import DataError, MissingDataError
 from fedloom.files import write_bytes
 
@@ -27,6 +29,11 @@ _ADVICE = "Get an unharmed copy of it, or make it anew."
 def digest(data: bytes) -> str:
     """The SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()
+
+
+def of_arrays(*arrays: Any) -> str:
+    """The first digits of the SHA-256 of arrays, one after the other."""
+    return digest(b"\n".join(np.asarray(array).tobytes() for array in arrays))[:16]
 
 
 def seal(data: bytes) -> bytes:

@@ -4,6 +4,7 @@ Each message says what is wrong, by which rule, with which value, and ends with 
 """
 
 import dataclasses
+import inspect
 from typing import Any
 
 
@@ -35,6 +36,10 @@ class SettingsError(FedloomError, ValueError):
 
 class ProtocolError(FedloomError, TypeError):
     """An algorithm breaks a rule of the protocol."""
+
+
+class UnwrittenError(FedloomError, NotImplementedError):
+    """A class lacks a function that its base leaves to it."""
 
 
 class WireError(FedloomError, ValueError):
@@ -73,3 +78,14 @@ class DivergedError(FedloomError, ArithmeticError):
     """The iterates are no longer finite numbers; `result` holds the last good state."""
 
     result: Any = None  # a `Result` with status "diverged"
+
+
+def unwritten(owner: object, name: str) -> UnwrittenError:
+    """What a base raises in place of a function that it leaves to its subclasses."""
+    function = getattr(type(owner), name)
+    arguments = ", ".join(inspect.signature(function).parameters)
+    base, meaning = function.__qualname__.split(".")[0], inspect.getdoc(function) or ""
+    return UnwrittenError(
+        f"{type(owner).__name__} must define {name}({arguments}), which {base} leaves to it. "
+        f"Write it: {meaning.splitlines()[0]}"
+    )

@@ -10,6 +10,7 @@ methods that train split networks, whose rounds are of one batch, keep it from r
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fedloom.errors import unwritten
 from fedloom.lazy import public
 from fedloom.parameters import (
     Rule,
@@ -39,7 +40,7 @@ class Optimiser:
 
     def rule(self) -> "optax.GradientTransformation":
         """What becomes of gradients, without the step size."""
-        raise NotImplementedError
+        raise unwritten(self, "rule")
 
     @property
     def plain(self) -> bool:

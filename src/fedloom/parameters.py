@@ -16,11 +16,9 @@ import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple, NoReturn, TypeVar, Union, dataclass_transform
 
-import numpy as np
-
 from fedloom.errors import ParameterError, UnchangeableError
 from fedloom.hints import closest
-from fedloom.pytrees import register
+from fedloom.pytrees import plain, register
 
 T = TypeVar("T")
 
@@ -241,14 +239,14 @@ def _is_leaf(annotation: object) -> bool:
 
 def _post_init(self: Any) -> None:
     for field in dataclasses.fields(self):
-        value = getattr(self, field.name)
+        given = getattr(self, field.name)
+        value = plain(given)  # np.float32 is no float and np.int64 no int, but they keep the rules
         if field.name in self.__leaves__ and _is_integer(value):
-            object.__setattr__(self, field.name, float(value))  # `lr = 1` in a settings file
+            value = float(value)  # `lr = 1` in a settings file
         elif isinstance(value, list):
             value = tuple(value)  # static fields must be hashable
+        if value is not given:
             object.__setattr__(self, field.name, value)
-        elif field.name in self.__leaves__ and isinstance(value, np.generic):
-            value = value.item()  # np.float32 is no float, and its value has to keep the rule too
         # Inside a transformation a leaf holds a tracer or an array, which has no value to check.
         if field.metadata and (field.name not in self.__leaves__ or not _is_array(value)):
             check(type(self).__name__, field.name, value, field.metadata["rule"])

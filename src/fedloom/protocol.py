@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 import jax
 
 from fedloom.cohorts import Cohort, Replies
-from fedloom.errors import ProtocolError
+from fedloom.errors import ProtocolError, unwritten
 from fedloom.lazy import public
 from fedloom.oracles import AnyFed, AnyOracle
 from fedloom.parameters import (
@@ -159,7 +159,7 @@ class Algorithm:
 
     def init_hub(self, fed: AnyFed, key: Array, /) -> Tree:
         """The hub's state before the first round: an array, or a named tuple of arrays."""
-        raise NotImplementedError
+        raise unwritten(self, "init_hub")
 
     def init_client(self, f: AnyOracle, key: Array, /) -> Tree:
         """A client's state before the first round; an empty tuple where it keeps none."""
@@ -176,7 +176,7 @@ class Algorithm:
         The second value that it returns is for diagnostics: arrays that `Result.info` keeps at each
         evaluation, or `()`.
         """
-        raise NotImplementedError
+        raise unwritten(self, "round")
 
     def model(self, hub: Tree, fed: AnyFed, /) -> Array:
         """The model that the hub holds after a round, as a vector; by default `hub.model`."""

@@ -164,3 +164,12 @@ def _types(tree: Tree, root: str) -> dict[str, str]:
 
 def _typed(leaf: Any) -> Any:
     return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)
+
+
+def plain(value: Any) -> Any:
+    """The same, with Python's numbers for NumPy's, which files cannot hold, within lists too."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple):  # no named tuples
+        return type(value)(map(plain, value))
+    return {k: plain(v) for k, v in value.items()} if type(value) is dict else value

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import jax.numpy as jnp
 
+from fedloom.errors import unwritten
 from fedloom.lazy import public
 from fedloom.parameters import Rule, at_least_zero, param, parametrised, positive
 from fedloom.types import Array, Scalar
@@ -38,7 +39,7 @@ class Schedule(_Number):
         Args:
             done: How many rounds are done, from 0.
         """
-        raise NotImplementedError
+        raise unwritten(self, "value")
 
     def in_round(self, round: Array | int) -> Scalar:
         """The step size in a round.

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from fedloom.algorithms.catalogue import entry
 from fedloom.data.clients import Clients
 from fedloom.data.normalising import scales
+from fedloom.errors import DataError
 from fedloom.experiments import building
 from fedloom.experiments.locations import Location
 from fedloom.lazy import public
@@ -50,7 +51,7 @@ class _Federated(BaseEstimator):
         rounds: int = 100,
         batch_size: int | None = 32,
         standardise: bool = True,
-        random_state: int | None = 0,
+        random_state: int | np.random.RandomState | None = 0,
     ):
         self.algorithm = algorithm
         self.parameters = parameters
@@ -68,6 +69,12 @@ class _Federated(BaseEstimator):
             sites = np.zeros(len(x), int)
         sites = np.asarray(sites)
         check_consistent_length(x, sites)
+        nobodys = [row for row, site in enumerate(sites.tolist()) if site is None or site != site]
+        if nobodys:
+            raise DataError(
+                f"{type(self).__name__}: sites must name the owner of every row; {len(nobodys)} of "
+                f"{len(x)} have none, the first is row {nobodys[0]}. Name it, or drop these rows."
+            )
         self.sites_, owners = np.unique(sites, return_inverse=True)
         order = np.argsort(owners, kind="stable")
         self.mean_, self.scale_ = np.zeros(x.shape[1]), np.ones(x.shape[1])
@@ -87,11 +94,17 @@ class _Federated(BaseEstimator):
             clients,
             rounds=self.rounds,
             batch_size=self.batch_size,
-            seed=0 if self.random_state is None else self.random_state,
+            seed=self._seed(),
             eval_every=self.rounds,
             progress=False,
         )
         self.n_iter_ = self.rounds
+
+    def _seed(self) -> int:
+        """The seed; a generator of NumPy's draws one."""
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31))
+        return 0 if self.random_state is None else self.random_state
 
     def _method(self) -> Algorithm:
         """The method as an object."""
@@ -127,7 +140,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):
         rounds: How many rounds.
         batch_size: Rows in a stochastic gradient; None: full gradients.
         standardise: Whether features are standardised first.
-        random_state: The seed; None: 0.
+        random_state: The seed, or a NumPy RandomState that draws it; None: 0.
 
     After `fit`: `classes_`, `sites_`, `n_iter_`, and `result_`, the `fl.Result` with the history
     and each site's metrics.

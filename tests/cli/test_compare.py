@@ -8,6 +8,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
+from fedloom.errors import SettingsError
 from fedloom.experiments import settings
 from fedloom.experiments.papers import available
 
@@ -165,3 +166,25 @@ def test_reproduce_shows_what_there_is_and_runs_it(tmp_path, capsys):
 
 def test_reproductions_travel_with_the_package():
     assert all(Path(path).is_relative_to(Path(fl.__file__).parent) for path in available().values())
+
+
+def test_a_folder_of_runs_is_not_taken_for_that_of_other_rows_or_fewer_rounds(tmp_path):
+    """One method's numbers of 9 rounds stood beside the other's of 5, or were of other rows."""
+    iris = fl.data.load("iris")
+    method = fl.algorithms.FedAvg(lr=0.1)
+
+    def compared(division=0, **options):
+        clients = fl.data.partition(iris, "iid", clients=3, test_fraction=0.2, seed=division)
+        options = {"rounds": 9, "batch_size": 8, "out": tmp_path} | options
+        return fl.compare({"a": method}, fl.problems.Multinomial(), clients, **options)
+
+    compared()
+    assert compared().results["a"][0].final["round"] == 9
+    with pytest.raises(SettingsError, match=r"holds a run of 9 rounds; .* rounds = 5"):
+        compared(rounds=5)
+    with pytest.raises(SettingsError, match="holds a run with another division of rows: "):
+        compared(division=1)
+    with pytest.raises(SettingsError, match="another batch_size: 8; these settings say 32"):
+        clients = fl.data.partition(iris, "iid", clients=3, test_fraction=0.2)
+        fl.compare({"a": method}, fl.problems.Multinomial(), clients, rounds=9, out=tmp_path)
+    assert compared(rounds=12).results["a"][0].final["round"] == 12

@@ -313,3 +313,32 @@ def test_a_search_that_cannot_be_is_refused(file, tmp_path, capsys, monkeypatch)
             over={"lr": [1]},
             search="tpe",
         )
+
+
+def test_scores_are_of_one_metric_problem_batch_size_and_division(tmp_path):
+    """They went by the values of the fields alone: a search by accuracy was decided by losses."""
+    iris = fl.data.load("iris")
+    methods = {"fedavg": fl.algorithms.FedAvg(lr=0.1)}
+    usual = {
+        "problem": fl.problems.Multinomial(),
+        "clients": fl.data.partition(iris, "iid", clients=3),
+        "metric": "loss",
+        "batch_size": 8,
+        "validation": 0.2,
+    }
+
+    def scores(out, problem, clients, **options):
+        found = fl.sweep(
+            methods, problem, clients, over={"lr": [0.01, 1.0]}, rounds=3, out=out, **options
+        )
+        return found.rows, found.best["fedavg"].setting
+
+    scores(tmp_path, **usual)
+    for change in (
+        {"metric": "accuracy"},
+        {"problem": fl.problems.Multinomial(l2=1.0)},
+        {"batch_size": 1},
+        {"clients": fl.data.partition(iris, "iid", clients=3, seed=1)},
+        {"validation": 0.5},
+    ):
+        assert scores(tmp_path, **usual | change) == scores(None, **usual | change)

@@ -130,6 +130,17 @@ def test_comparisons_and_sweeps_say_what_they_take(run, methods, options, parts)
         assert part in str(caught.value)
 
 
+def test_comparisons_and_sweeps_take_arrays_of_seeds_and_values():
+    compared = fl.compare({"a": METHOD}, PROBLEM, CLIENTS, seeds=np.arange(2), rounds=1)
+    again = fl.compare({"a": METHOD}, PROBLEM, CLIENTS, seeds=iter((0, 1)), rounds=1)
+    assert [run.about["seed"] for run in compared.results["a"]] == [0, 1]
+    assert [run.about["seed"] for run in again.results["a"]] == [0, 1]
+    over = {"lr": np.geomspace(0.1, 1.0, 2), "local_steps": np.array([1, 2])}
+    search = fl.sweep({"a": METHOD}, PROBLEM, CLIENTS, over=over, seeds=np.arange(2), rounds=1)
+    found = search.best["a"].setting
+    assert {name: type(value) for name, value in found.items()} == {"lr": float, "local_steps": int}
+
+
 def test_functions_say_which_argument_is_meant():
     with pytest.raises(ParameterError, match=r"simulate: there is no argument 'round'\. Did you"):
         fl.simulate(METHOD, PROBLEM, CLIENTS, round=3)
@@ -222,3 +233,20 @@ def test_an_error_of_a_round_says_what_the_replies_were():
     with pytest.raises(TypeError) as caught:
         fl.simulate(broken(train=replies_a_part), PROBLEM, CLIENTS, rounds=1)
     assert "There, each reply to train was reply float32[2]." in caught.value.__notes__
+
+
+@pytest.mark.parametrize(
+    "base,lacking",
+    [
+        (fl.schedules.Schedule, "value"),
+        (fl.models.Model, "apply"),
+        (fl.problems.Problem, "losses"),
+        (fl.protocol.Algorithm, "init_hub"),
+    ],
+)
+def test_what_a_class_of_ones_own_lacks_is_named(base, lacking):
+    """A function by another name than the base's was answered with a bare NotImplementedError."""
+    mine = type("Mine", (base,), {"at": len})()
+    some = [0] * (len(inspect.signature(getattr(mine, lacking)).parameters))
+    with pytest.raises(fl.FedloomError, match=rf"Mine must define {lacking}\(self, .*Write it: \w"):
+        getattr(mine, lacking)(*some)

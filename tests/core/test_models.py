@@ -164,3 +164,18 @@ def test_a_gradient_becomes_a_vector_without_padding():
 
     program = jax.jit(slope).lower(jnp.zeros(layout.size), jnp.ones((8, 30))).compile()
     assert " pad(" not in program.as_text()
+
+
+def test_a_pair_of_functions_has_one_name_in_every_process():
+    """With addresses of functions in it, a comparison with a folder could not be gone on with."""
+
+    def made(width, array=None):
+        def call(arrays, x):
+            return x[:, :width] if array is None else array
+
+        return fl.models.Pair(len, call)
+
+    here = f"{__name__}.test_a_pair_of_functions_has_one_name_in_every_process.<locals>.made"
+    text = f"Pair(<built-in function len>, {here}.<locals>.call(array=None, width=3), None)"
+    assert repr(made(3)) == repr(made(3)) == text != repr(made(4))
+    assert repr(made(3, np.eye(2))) != repr(made(3, np.eye(2)))  # its contents are not compared

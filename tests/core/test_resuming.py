@@ -31,12 +31,29 @@ def test_fewer_rounds_than_were_done_are_refused(five):
 
 def test_the_record_names_what_computed_the_earlier_rounds(five):
     other = run(fl.algorithms.FedAvg(lr=0.2), 6, resume=five, seed=3)
-    first = {"until round": 5, "algorithm": repr(PLAIN), "seed": 0}
+    same = {"problem": repr(PROBLEM), "batch_size": 32}
+    first = {"until round": 5, "algorithm": repr(PLAIN), **same, "seed": 0}
     assert other.about["before"] == [first] and other.about["seed"] == 3
     last = run(PLAIN, 7, resume=other, seed=3)
-    second = {"until round": 6, "algorithm": other.about["algorithm"], "seed": 3}
+    second = {"until round": 6, "algorithm": other.about["algorithm"], **same, "seed": 3}
     assert last.about["before"] == [first, second]
     assert "before" not in run(PLAIN, 6, resume=five).about
+
+
+def test_the_record_names_the_problem_and_the_batches_of_earlier_rounds(five):
+    """The record said that all rounds were of the new ones."""
+    problem = fl.problems.Logistic(l2=1.0)
+    other = fl.simulate(PLAIN, problem, CLIENTS, rounds=6, batch_size=None, resume=five)
+    (before,) = other.about["before"]
+    assert before["problem"] == repr(PROBLEM) and before["batch_size"] == 32
+
+
+@pytest.mark.parametrize("names", [["north"], ["north", "south"], None])
+def test_other_clients_are_refused(five, names):
+    """Without states of clients a model of two clients went on with any others, unnoticed."""
+    parts = [(np.eye(3), [0, 1, 1])] * (3 if names is None else len(names))
+    with raises(ParameterError, "same clients", "of 2: 'client 0', 'client 1', and here are"):
+        fl.simulate(PLAIN, PROBLEM, fl.data.from_arrays(parts, names=names), rounds=6, resume=five)
 
 
 def test_epsilon_is_not_counted_anew(five):

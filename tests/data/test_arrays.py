@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import fedloom as fl
 from data.messages import raises
@@ -125,6 +126,8 @@ def test_arrays_that_do_not_fit():
         from_arrays([X, X])
     with raises(DataError, "client 'client 0'", "x must hold numbers", "from_frames"):
         from_arrays([([["a"], ["b"]], [0, 1])])
+    with raises(DataError, "client 'client 0'", "got a sparse csr_matrix", "Pass x.toarray()"):
+        from_arrays([(scipy.sparse.csr_matrix(np.eye(2)), [0, 1])])
     with raises(DataError, "client 'client 0'", "must have a label; 1 have none"):
         from_arrays([(X, ["a", None, "b"])])
     with raises(DataError, "client 'client 0'", "x must be an array", "same length"):

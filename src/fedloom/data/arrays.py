@@ -80,6 +80,11 @@ def _kind(y: np.ndarray) -> str:
 
 
 def _features(name: str, given: Any) -> np.ndarray:
+    if hasattr(given, "toarray"):  # of SciPy, without loading it
+        raise DataError(
+            f"client {name!r}: x must be an array; got a sparse {type(given).__name__}. "
+            f"Pass x.toarray()."
+        )
     x = given if isinstance(given, np.memmap) else _array(name, "x", given)
     if x.dtype.kind not in _KINDS:
         try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedloom.checksums import of_arrays
 from fedloom.data.arrays import as_numbers, as_pairs, check_alike, check_names
 from fedloom.data.dataset import described, left_out_text
 from fedloom.data.normalising import Normalisation
@@ -76,6 +77,15 @@ class Clients:
         if counts.shape[1] > 1:
             columns |= dict(zip(class_names(self), counts.T, strict=True))
         return columns
+
+    def identity(self) -> str:
+        """A short digest of who holds which rows, so that runs on others are told apart.
+
+        Labels tell rows apart. Features do not count: they may be larger than memory, and the last
+        bit of a standardised one may differ on the host where a run goes on.
+        """
+        held = [self.names, self.train.x.shape, self.sizes, self.train.y, self.test_sizes]
+        return of_arrays(*held, () if self.test is None else self.test.y)
 
     def is_complete(self) -> bool:
         """Whether no number is missing in any row."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fedloom.checksums import of_arrays
 from fedloom.data.arrays import as_numbers
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset, described
@@ -43,6 +44,12 @@ class Parties:
     def rows(self) -> int:
         """How many people there are."""
         return len(self.y)
+
+    def identity(self) -> str:
+        """A short digest of whose rows and how many columns there are, as that of clients."""
+        return of_arrays(
+            self.names, self.widths, self.y, () if self.test_y is None else self.test_y
+        )
 
     @property
     def widths(self) -> tuple[int, ...]:

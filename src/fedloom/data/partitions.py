@@ -26,6 +26,7 @@ from fedloom.errors import DataError, ParameterError
 from fedloom.hints import closest
 from fedloom.on_disk import OnDisk
 from fedloom.parameters import between, check, flag
+from fedloom.pytrees import plain
 from fedloom.rows import Rows
 
 SCHEMES: dict[str, Any] = {  # the ways to divide data, by the keys that `partition` takes
@@ -94,6 +95,7 @@ def partition(
             f'fl.data.load("digits") returns; what is divided already needs no partition.'
         )
     chosen = _choose(scheme, parameters)
+    test_fraction = plain(test_fraction)
     check("partition", "test_fraction", test_fraction, between(0, 1).or_none("no test rows"))
     check("partition", "normalise", normalise, flag)
     rng = np.random.default_rng(seed)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedloom.data.dataset import Dataset
-from fedloom.errors import DataError
+from fedloom.errors import DataError, unwritten
 from fedloom.hints import closest
 from fedloom.parameters import Rule, at_least, at_least_zero, flag, one_of, param, parametrised
 
@@ -29,7 +29,7 @@ class Scheme:
 
     def divide(self, dataset: Dataset, rng: np.random.Generator) -> Holdings:
         """The rows of each client."""
-        raise NotImplementedError
+        raise unwritten(self, "divide")
 
     def strata(self, dataset: Dataset) -> np.ndarray:
         """For each row the group by which test rows are divided like training rows: its class."""

@@ -20,6 +20,7 @@ from fedloom.population import assemble
 from fedloom.preparation import Preparation
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
+from fedloom.pytrees import plain
 from fedloom.rounds import program
 from fedloom.rounds.parts import Plan
 from fedloom.types import Array, Tree
@@ -44,7 +45,12 @@ def take(
     if client is None:
         features = clients.train.x.shape[1:]
         return hub_model(problem, result.model, features, clients.labels, clients.preparation)
-    there = Rule(lambda v: type(v) is int and 0 <= v < len(clients), "the number of a client", 0)
+    client = plain(client)
+    there = Rule(
+        lambda v: type(v) is int and 0 <= v < len(clients),
+        f"a whole number from 0 to {len(clients) - 1}",
+        0,
+    )
     check("take", "client", client, there)
     return _taken(algorithm, problem, clients, result, [client])[client]
 

@@ -24,7 +24,7 @@ from fedloom.pictures import curves, notebook
 from fedloom.pictures.picture import Picture
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
-from fedloom.rounds.given import check_methods, check_options, check_problem, check_seeds, named
+from fedloom.rounds.given import check_methods, check_options, check_problem, checked_seeds, named
 from fedloom.simulator.progress import Progress
 from fedloom.simulator.run import simulate
 
@@ -36,7 +36,6 @@ _INSTEAD = {  # of options of `simulate`
     "checkpoint": "Write out=..., a folder in which runs are kept and go on.",
     "resume": "Write out=..., a folder in which runs are kept and go on.",
 }
-_ALWAYS = ("round", "seconds", "bytes_up", "bytes_down", "epsilon")
 Watch = Callable[[str, int], Progress | bool | None]
 
 
@@ -150,7 +149,7 @@ def compare(
     check_methods("compare", algorithms)
     check_problem("compare", problem)
     divisions = Divisions(clients)
-    check_seeds("compare", seeds)
+    seeds = checked_seeds("compare", seeds)
     check_options("compare", options, simulate, _INSTEAD)
     options = {"rounds": 100} | options
 
@@ -253,7 +252,7 @@ def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -
     columns = metrics_of.columns(metrics, problem)
     # The name of another model of the hub may stand before it.
     known = any(f"_{metric}".endswith(f"_{column}") for column in columns)
-    if metric not in _ALWAYS and not known:
+    if metric not in metrics_of.ALWAYS and not known:
         raise ParameterError(
             f"metric must be a column of the history, such as {', '.join(columns[:3])}; got "
             f"{metric!r}. {_hint(metric, columns)}"
@@ -264,4 +263,4 @@ def _hint(metric: str, columns: Sequence[str]) -> str:
     """What to do about a column that is not there."""
     if (name := metrics_of.base(metric)) in CATALOGUE and name not in columns:
         return f"Add {name!r} to metrics in [run], or to metrics=... in Python."
-    return closest(metric, (*columns, *_ALWAYS))
+    return closest(metric, (*columns, *metrics_of.ALWAYS))

@@ -14,6 +14,7 @@ whatever moment a run is killed at, one of the two is there and whole.
 
 import dataclasses
 import importlib.metadata
+import inspect
 import platform
 import tempfile
 from collections.abc import Mapping
@@ -41,8 +42,12 @@ from fedloom.version import __version__
 
 SWEEP = "sweep.json"  # what a sweep leaves of its trials
 _PACKAGES = ("jax", "jaxlib", "numpy")
-_SAME = ("algorithm", "problem", "clients", "batch_size", "seed", "precision", "deterministic")
-_NOTED = (REDIVIDED,)  # notes by which it is told whether a run is the same
+_SAME = {  # options by which it is told whether a run is the same, and what they are if not given
+    name: inspect.signature(simulate).parameters[name].default
+    for name in ("batch_size", "seed", "precision", "deterministic")
+}
+_ROWS = "division of rows"
+_NOTED = (REDIVIDED, _ROWS)  # notes by which it is told too
 
 
 class RunFolder(NamedTuple):
@@ -92,11 +97,18 @@ class RunFolder(NamedTuple):
         self, algorithm: Algorithm, problem: Problem, clients: Holders, **options: Any
     ) -> Result:
         """Run from the beginning, or from where an earlier run in this folder stopped."""
+        return self._replace(notes={**self.notes, _ROWS: clients.identity()})._go_on(
+            algorithm, problem, clients, **options
+        )
+
+    def _go_on(
+        self, algorithm: Algorithm, problem: Problem, clients: Holders, **options: Any
+    ) -> Result:
         before = self._read_for_all()
         if before is not None:
             now = {"algorithm": repr(algorithm), "problem": repr(problem), "clients": len(clients)}
             self._check_same(before, now, options)
-            if before.status == "done" and before.final["round"] >= options["rounds"]:
+            if before.status == "done" and before.final["round"] == options["rounds"]:
                 if self._checkpoint.exists() and hosts.leads():  # killed while writing the result
                     self.finish(before)
                 return before
@@ -124,7 +136,7 @@ class RunFolder(NamedTuple):
         if before is None or self._checkpoint.exists():
             return None
         self._check_same(before, {"algorithm": repr(algorithm), "problem": repr(problem)}, options)
-        done = before.status == "done" and before.final["round"] >= options["rounds"]
+        done = before.status == "done" and before.final["round"] == options["rounds"]
         return before if done or before.status == "diverged" else None
 
     def keep(self, result: Result) -> None:
@@ -145,7 +157,7 @@ class RunFolder(NamedTuple):
         self.log(f"{result.status} at round {int(result.state.round)}")
 
     def _check_same(self, before: Result, facts: dict[str, Any], options: dict[str, Any]) -> None:
-        now = facts | {name: options[name] for name in _SAME if name in options}
+        now = facts | {name: options.get(name, usual) for name, usual in _SAME.items()}
         now |= {name: self.notes[name] for name in _NOTED if name in self.notes}
         for name, value in now.items():
             if before.about.get(name, value) != value:
@@ -153,6 +165,11 @@ class RunFolder(NamedTuple):
                     f"{self.path} holds a run with another {name}: {before.about[name]}; these "
                     f"settings say {value}. Resume with the same settings, or choose another --out."
                 )
+        if before.final["round"] > options["rounds"]:
+            raise SettingsError(
+                f"{self.path} holds a run of {before.final['round']} rounds; these settings say "
+                f"rounds = {options['rounds']}. Ask for as many or more, or choose another --out."
+            )
 
 
 def versions() -> dict[str, str]:

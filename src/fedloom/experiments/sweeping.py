@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fedloom.data.parties import Holders
 from fedloom.errors import ParameterError
 from fedloom.experiments import over_seeds, searching
@@ -30,7 +32,7 @@ from fedloom.rounds.given import (
     check_methods,
     check_options,
     check_problem,
-    check_seeds,
+    checked_seeds,
     named,
 )
 from fedloom.simulator.run import simulate
@@ -130,9 +132,10 @@ def sweep(
     check_methods("sweep", algorithms)
     check_problem("sweep", problem)
     check_clients("sweep", clients)
-    check_seeds("sweep", seeds)
+    seeds = checked_seeds("sweep", seeds)
     check_options("sweep", options, simulate, _INSTEAD)
     check("sweep", "search", search, one_of(*SEARCHES))
+    over = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in over.items()}
     searching.check_keys(over, algorithms, problem)
     if search == "optuna" and halving:
         raise ParameterError(
@@ -147,7 +150,7 @@ def sweep(
     others = None if executor is None else workers(executor, out, False, options)
     judges = HeldOut(clients, validation, search_seed)
     folder = None if out is None else Path(out)
-    scores = Scores(judged, judges, tuple(seeds), options, folder, tried, others)
+    scores = Scores(judged, judges, seeds, options, folder, tried, others)
 
     def proposed(own: Mapping[str, Values], make: Callable[[Setting], Trial]) -> Iterable[Trial]:
         if search == "optuna":

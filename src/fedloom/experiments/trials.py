@@ -70,6 +70,9 @@ class Scores:
         self.metric, self.seeds, self.options = metric, seeds, options
         self.judges, self.tried, self.workers, self.out = judges, tried, workers, out
         self.clients = hold_out(*judges)
+        given = [repr(options.get(name)) for name in ("batch_size", "precision")]
+        held = (judges.clients.identity(), judges.share, judges.seed)
+        self._facts = "\n".join([metric, *given, *map(str, held)])  # what scores depend on too
         self.file = out and out / "trials.json"
         self.known: dict[str, float | None] = {}  # None: it diverged
         if self.file and self.file.exists():
@@ -144,7 +147,8 @@ class Scores:
         )
 
     def _key(self, trial: Trial, seed: int, rounds: int) -> str:
-        return f"{trial.label} seed {seed} rounds {rounds}"
+        facts = "\n".join([self._facts, repr(trial.algorithm), repr(trial.problem)])
+        return f"{trial.label} seed {seed} rounds {rounds} of {digest(facts.encode())[:16]}"
 
     def _keep(self) -> None:
         if self.file:

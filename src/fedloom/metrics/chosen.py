@@ -8,6 +8,7 @@ A metric of rows has two columns that sum it up: the mean over clients, under it
 over all rows, with the ending "_rows". The main one is that by which the problem weighs clients.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from fedloom.metrics.ready import READY, available, metric_of, needing_scores
 from fedloom.problems.base import Metric, Problem
 from fedloom.problems.vertical import Vertical
 
+ALWAYS = ("round", "seconds", "bytes_up", "bytes_down", "epsilon")  # columns that are no metrics
+_TAKEN = (*ALWAYS, "client")  # the last is the first column of the table of clients
 OF = ("rows", "scores")  # what a metric may be of
 NEED_OPTIMUM = ("gap", "relative_gap", "distance", "optimality")
 ROWS = "_rows"  # the ending of a metric's mean over all rows
@@ -170,6 +173,12 @@ def chosen_from(
             f"metrics must be a list of names, or a mapping; got the text {names!r}. "
             f'Write metrics = ["{names}"].'
         )
+    unnamed = [name for name in names or () if not isinstance(name, str)]
+    if unnamed:
+        raise ParameterError(
+            f"metrics must be named by texts; got {unnamed[0]!r}. One of your own has a name: "
+            f'metrics={{"loss": None, "own": fl.Metric(function, larger_is_better=True)}}.'
+        )
     given = names if isinstance(names, Mapping) else {}
     passed = tuple((name, metric) for name, metric in given.items() if metric is not None)
     for name, metric in passed:
@@ -194,6 +203,7 @@ def chosen_from(
                 f"metric {name!r} needs a known optimum; none was given. "
                 f"Pass optimum=..., a model or its vector."
             )
+    _check_columns(names, problem)
     pooled = tuple(n for n in chosen if n in of_scores or (n in READY and n not in known))
     if pooled and type(problem).predict is Problem.predict and not isinstance(problem, Vertical):
         raise ParameterError(
@@ -213,6 +223,20 @@ def _meant(name: str, there: Sequence[str]) -> str:
     """A question where a name comes close; the whole list stands before it anyway."""
     hint = closest(name, there)
     return f"{hint} " if hint.startswith("Did") else ""
+
+
+def _check_columns(
+    names: Sequence[str] | Mapping[str, Metric | None] | None, problem: Problem
+) -> None:
+    """Refuse a metric whose column would replace another one of the history."""
+    own = columns(names if isinstance(names, Mapping) else dict.fromkeys(names or ()), problem)
+    for column, times in Counter((*_TAKEN, *own)).items():
+        if times > 1:
+            raise ParameterError(
+                f"metrics must have columns of their own; got a second {column!r}. Choose another "
+                f"name: {', '.join(_TAKEN)} are no metrics, and a metric NAME also has the columns "
+                f"{', '.join(f'NAME_{part}' for part in PARTS)}."
+            )
 
 
 def _check_passed(name: str, metric: object) -> None:

@@ -1,11 +1,16 @@
 """The base of networks: a pair of functions, `init` and `apply`."""
 
+import inspect
 from collections.abc import Callable
-from typing import ClassVar
+from types import FunctionType
+from typing import Any, ClassVar
 
+from fedloom.errors import unwritten
 from fedloom.parameters import anything, param, parametrised
 from fedloom.rows import Drawn, Spec
 from fedloom.types import Array, Held, Tree
+
+_PLAIN = (int, float, str, tuple, type(None))
 
 
 class Model:
@@ -15,11 +20,11 @@ class Model:
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh arrays for rows of this shape and so many classes."""
-        raise NotImplementedError
+        raise unwritten(self, "init")
 
     def apply(self, arrays: Tree, x: Held) -> Array:
         """The outputs for rows x: one number for each class, or fitted values."""
-        raise NotImplementedError
+        raise unwritten(self, "apply")
 
     def train_apply(self, arrays: Tree, x: Held, drawn: Drawn) -> Array:
         """The outputs while the network is trained: with dropout, where it has some.
@@ -67,6 +72,10 @@ class Pair(Model):
         anything, "function (arrays, x, key) -> outputs in training; none: as call", default=None
     )
 
+    def __repr__(self) -> str:
+        """The functions by their names, which are the same in every process."""
+        return f"Pair({', '.join(map(_told, (self.create, self.call, self.train)))})"
+
     def init(self, key: Array, spec: Spec) -> Tree:
         """Fresh arrays."""
         return self.create(key, spec)
@@ -85,3 +94,14 @@ class Pair(Model):
     def trains_otherwise(self) -> bool:
         """Whether a function for training was given."""
         return self.train is not None
+
+
+def _told(function: Any) -> str:
+    """A function by its name and the plain values that it was made with, or else as Python does."""
+    if not isinstance(function, FunctionType):
+        return repr(function)
+    made_with = inspect.getclosurevars(function).nonlocals
+    if not all(isinstance(value, _PLAIN) for value in made_with.values()):
+        return repr(function)  # what it was made with may differ, and names would not tell
+    shown = ", ".join(f"{name}={value!r}" for name, value in made_with.items())
+    return f"{function.__module__}.{function.__qualname__}" + (f"({shown})" if shown else "")

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 import jax
 import jax.numpy as jnp
 
-from fedloom.errors import ParameterError
+from fedloom.errors import ParameterError, unwritten
 from fedloom.lazy import public
 from fedloom.parameters import Rule, at_least, param, parametrised, positive
 from fedloom.types import Array, Scalar
@@ -87,7 +87,7 @@ class Aggregator:
             weights: One for each reply, (m,); they sum to one, and are zero where `there` is False.
             there: Which replies count, (m,).
         """
-        raise NotImplementedError
+        raise unwritten(self, "combine")
 
 
 @parametrised

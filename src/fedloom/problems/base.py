@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedloom.errors import unwritten
 from fedloom.layout import FREE, Layout, last_name, layout_of
 from fedloom.models.base import InTraining, Model
 from fedloom.objective import Objective, Oracle
@@ -51,7 +52,7 @@ class Problem:
             key: A random key.
             spec: The shape of a row's features, the number of classes, and the dtype.
         """
-        raise NotImplementedError
+        raise unwritten(self, "init")
 
     def losses(self, model: Tree, rows: Rows) -> Array:
         """The loss of each row.
@@ -60,11 +61,11 @@ class Problem:
             model: Arrays as `init` returns them.
             rows: Features `rows.x` and labels `rows.y`, stacked along a first axis.
         """
-        raise NotImplementedError
+        raise unwritten(self, "losses")
 
     def predict(self, model: Tree, x: Held) -> Array:
         """What the model says of each row: a score, a value, or one score for each class."""
-        raise NotImplementedError
+        raise unwritten(self, "predict")
 
     def scores(self, model: Tree, x: Held) -> Array:
         """What metrics of scores see of each row; where one score decides, 0 is the threshold."""

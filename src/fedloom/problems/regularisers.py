@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from fedloom.errors import ParameterError
+from fedloom.errors import ParameterError, unwritten
 from fedloom.layout import FREE, layout_of
 from fedloom.operators import proximal
 from fedloom.parameters import Rule, at_least, at_least_zero, param, parametrised
@@ -37,11 +37,11 @@ class Regulariser:
 
     def value_of(self, array: Array) -> Array:
         """The value of g on one array."""
-        raise NotImplementedError
+        raise unwritten(self, "value_of")
 
     def prox_of(self, array: Array, step: Array) -> Array:
         """The proximal map of step * g on one array."""
-        raise NotImplementedError
+        raise unwritten(self, "prox_of")
 
     def subgradient_of(self, array: Array) -> Array:
         """A subgradient of g on one array, the smallest one at a kink."""

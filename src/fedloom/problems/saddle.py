@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import jax
 
-from fedloom.errors import ParameterError
+from fedloom.errors import ParameterError, unwritten
 from fedloom.layout import Layout, layout_of
 from fedloom.parameters import anything, at_least_zero, param, parametrised, positive
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
@@ -33,11 +33,11 @@ class SaddleProblem(Problem):
 
     def init_dual(self, key: Array, spec: Spec) -> Tree:
         """The arrays of a fresh dual."""
-        raise NotImplementedError
+        raise unwritten(self, "init_dual")
 
     def saddle_losses(self, x: Tree, y: Tree, rows: Rows) -> Array:
         """The loss f(x, y) of each row."""
-        raise NotImplementedError
+        raise unwritten(self, "saddle_losses")
 
     @property
     def strong_concavity(self) -> Scalar:

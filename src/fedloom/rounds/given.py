@@ -19,18 +19,22 @@ from fedloom.problems.constraints import is_constraint
 from fedloom.problems.regularisers import Zero
 from fedloom.problems.vertical import Vertical
 from fedloom.protocol import Algorithm
+from fedloom.pytrees import plain
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ORDER = "The order is (method, problem, clients)."
 
 
 def named(function: F) -> F:
-    """Decorate a function: errors for wrong arguments name the likely ones, or all missing ones."""
+    """Decorate a function: errors for wrong arguments name the likely ones, or all missing ones.
+
+    NumPy's numbers are taken for Python's, as records of a run must be written into files.
+    """
 
     @functools.wraps(function)
     def checked(*values: Any, **given: Any) -> Any:
         try:
-            return function(*values, **given)
+            return function(*plain(values), **plain(given))
         except TypeError:
             _check_call(function, values, given)
             raise  # it came from within
@@ -172,14 +176,14 @@ def check_methods(who: str, methods: Any) -> None:
         check_method(who, method, f"algorithms[{name!r}]")
 
 
-def check_seeds(who: str, seeds: Any) -> None:
-    """Raise ParameterError unless this is a list of different whole numbers."""
+def checked_seeds(who: str, seeds: Any) -> tuple[int, ...]:
+    """The seeds, of a list or an array; ParameterError unless they are whole and differ."""
     several = not isinstance(seeds, str) and isinstance(seeds, Iterable)
-    numbers = list(seeds) if several else []
+    numbers = tuple(plain(s) for s in seeds) if several else ()
     if numbers and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in numbers):
         again = [s for i, s in enumerate(numbers) if s in numbers[:i]]
         if not again:
-            return
+            return numbers
         raise ParameterError(
             f"{who}: seeds must all be different; got {again[0]} twice, which is the same run, in "
             f"{seeds!r}. Write seeds={tuple(dict.fromkeys(numbers))}."

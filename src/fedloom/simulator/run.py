@@ -66,8 +66,9 @@ def simulate(
             "gap", "relative_gap", "distance" and "optimality".
         resume: A result to continue from; `rounds` then counts its rounds too. With the same
             arguments the run ends with the same bits as one that was never interrupted. With
-            another method or seed, which is refused if one of the methods is private,
-            `about["before"]` of the new result names those of the earlier rounds.
+            another method (refused if one of the two is private), problem, batch size or seed,
+            `about["before"]` of the new result names those of the earlier rounds. Other clients
+            are refused.
         checkpoint: Called from time to time with the result so far, which `resume` takes. If
             several processes compute the run, only the first one calls this and `on_evaluation`,
             and shows progress.
@@ -104,7 +105,7 @@ def simulate(
     check("simulate", "deterministic", deterministic, flag)
     check("simulate", "checkpoint_seconds", checkpoint_seconds, at_least_zero)
     if resume is not None:
-        resuming.check(resume, algorithm, rounds)
+        resuming.check(resume, algorithm, clients, rounds)
     joined = jax.distributed.is_initialized()  # by other processes, which compute the same run
     together = hosts.Together() if joined else None
     with (
@@ -170,6 +171,4 @@ def simulate(
         return run.result()
 
 
-_seed = Rule(
-    lambda v: isinstance(v, int) and 0 <= v < 2**63, "a whole number from 0 to 2^63 - 1", 0
-)
+_seed = Rule(lambda v: type(v) is int and 0 <= v < 2**63, "a whole number from 0 to 2^63 - 1", 0)

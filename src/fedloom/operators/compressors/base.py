@@ -12,6 +12,7 @@ from typing import ClassVar
 import jax
 
 from fedloom import draws
+from fedloom.errors import unwritten
 from fedloom.parameters import parametrised
 from fedloom.pytrees import payload_bytes
 from fedloom.types import Array, Held, Tree
@@ -34,7 +35,7 @@ class Compressor:
             v: The array to send.
             key: A random key; with `shared`, the receiver has the same.
         """
-        raise NotImplementedError
+        raise unwritten(self, "compress")
 
     def restore(self, message: Message, like: Shaped, key: Array | None = None) -> Array:
         """The array that the receiver gets from a message.
@@ -44,7 +45,7 @@ class Compressor:
             like: An array, or a `jax.ShapeDtypeStruct`, of the shape and dtype that was sent.
             key: The key of `compress`, where the compressor is `shared`.
         """
-        raise NotImplementedError
+        raise unwritten(self, "restore")
 
     def wire_bytes(self, like: Shaped) -> int:
         """How many bytes are sent for an array of the shape and dtype of `like`."""
@@ -60,7 +61,7 @@ class Unbiased(Compressor):
 
     def omega(self, like: Shaped) -> float:
         """The omega with E|Q(v)|^2 <= omega |v|^2, for arrays of the shape of `like`."""
-        raise NotImplementedError
+        raise unwritten(self, "omega")
 
 
 class Biased(Compressor):
@@ -68,7 +69,7 @@ class Biased(Compressor):
 
     def delta(self, like: Shaped) -> float:
         """The delta with E|C(v) - v|^2 <= (1 - 1/delta) |v|^2, for the shape of `like`."""
-        raise NotImplementedError
+        raise unwritten(self, "delta")
 
 
 @parametrised
