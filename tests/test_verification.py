@@ -191,3 +191,16 @@ def test_a_suite_that_does_not_begin_has_failed(monkeypatch):
     monkeypatch.setattr(repeated, "SUITE", ("-c", "raise SystemExit(4)"))
     line = repeated.run(empty=False)
     assert line["failed"] == ["the suite itself"] and line["status"] == 4
+
+
+def test_what_is_said_of_the_suite_in_a_row():
+    all_lines = [json.loads(line) for line in (ROOT / repeated.OUT).read_text().splitlines()]
+    lines = [line for line in all_lines if line["commit"] == "fce0e83"]
+    assert len(lines) == 10
+    assert {(line["passed"], line["skipped"], line["status"]) for line in lines} == {(4098, 20, 0)}
+    assert all(7 * 60 - 5 < line["seconds"] < 16 * 60 for line in lines)
+    assert all(10 < (line["user"] + line["system"]) / 60 < 13 for line in lines)
+    assert max(max(line["gigabytes"]) for line in lines) < 1.7
+    assert all(5.5 <= line["load"][0] < 8.5 for line in lines)
+    said = (ROOT / "docs/verification.md").read_text()
+    assert "Ten runs in a row without one failure" in said and "4098 tests passed" in said
