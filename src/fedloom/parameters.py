@@ -241,12 +241,12 @@ def _post_init(self: Any) -> None:
     for field in dataclasses.fields(self):
         given = getattr(self, field.name)
         value = plain(given)  # np.float32 is no float and np.int64 no int, but they keep the rules
-        if field.name in self.__leaves__ and _is_integer(value):
-            value = float(value)  # `lr = 1` in a settings file
-        elif isinstance(value, list):
+        if isinstance(value, list):
             value = tuple(value)  # static fields must be hashable
-        if value is not given:
-            object.__setattr__(self, field.name, value)
+        whole = field.name in self.__leaves__ and _is_integer(value)
+        kept = float(value) if whole else value  # `lr = 1` in a settings file
+        if kept is not given:
+            object.__setattr__(self, field.name, kept)
         # Inside a transformation a leaf holds a tracer or an array, which has no value to check.
         if field.metadata and (field.name not in self.__leaves__ or not _is_array(value)):
             check(type(self).__name__, field.name, value, field.metadata["rule"])

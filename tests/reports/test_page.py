@@ -1,6 +1,7 @@
 """The report in a real browser: what a person does with it, without a network."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,14 @@ def opened(browser, address):
 @pytest.fixture(scope="module")
 def page(opened):
     return opened(viewport={"width": 1280, "height": 800})
+
+
+def until(page, condition):
+    """Wait until an expression holds; the page's own rules forbid the browser to ask by itself."""
+    ends = time.monotonic() + PATIENCE / 1000
+    while not page.evaluate(condition):
+        assert time.monotonic() < ends, condition
+        page.wait_for_timeout(50)
 
 
 def section(page, title, number=0):
@@ -168,7 +177,7 @@ def test_every_picture_can_be_saved(opened):
     for number, part in enumerate(page.locator(".picture").all()):
         for format, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
             part.get_by_role("button", name=format).click()
-            page.wait_for_function("count => window.saved.length == count", arg=1)
+            until(page, "window.saved.length == 1")
             name, content, size = page.evaluate("() => window.saved.pop()")
             assert bytes(content).startswith(start) and size > 2000, number
             assert name.endswith(f".{format.lower()}")
@@ -212,10 +221,11 @@ def test_pictures_follow_the_width_of_the_window(opened):
     )
     before = page.evaluate(sizes)
     page.set_viewport_size({"width": 700, "height": 800})
-    page.wait_for_function(  # while a picture is drawn anew it has no lines for a moment
+    drawn = (  # while a picture is drawn anew it has no lines for a moment
         "[...document.querySelectorAll('.plot')]"
         ".every((plot) => plot.querySelector('.main-svg')?.clientWidth < 700)"
     )
+    until(page, drawn)
     after = page.evaluate(sizes)
     assert all(width < 700 for width, _ in after)
     assert [height for _, height in after] == [height for _, height in before]
