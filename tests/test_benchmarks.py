@@ -1,5 +1,6 @@
 """What docs/performance.md says of rates, held against the lines that `make bench` left."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,13 @@ def test_a_contestant_without_a_figure_is_named_with_the_reason():
     table = run.table("W1", lines)
     assert "| one | 3.75 | 2.5 - 5 | 100 | 0.5 | 1230 |" in table
     assert table.endswith("\n\nother: no result within 900 s") and "another" not in table
+
+
+def test_the_figures_of_vertical_products_are_those_of_the_lines():
+    lines = (ROOT / "docs/verification/vertical-products.jsonl").read_text().splitlines()
+    other = (ROOT / "docs/reproductions/vertical.md").read_text()
+    for line in map(json.loads, lines):
+        shown = f"{line['theirs_ms']:.1f} | {line['fedloom_ms']:.1f} | {line['ratio']:.2f} |"
+        (row,) = (text for text in PAGE.splitlines() if text.endswith(shown))
+        assert row.startswith(f"| {line['case']}, ")
+        assert f"{line['ratio']:.2f}" in other[other.index("## Cost of an iteration") :]
