@@ -179,4 +179,4 @@ rounds = 60
     assert main(["try-federation", "parties.toml", "--out", "mine"]) == 0  # a relative folder
     assert "569 people known to all" in capsys.readouterr().err
     page = (tmp_path / "mine" / "result" / "report.html").read_text()
-    assert "fedloom submit settings.toml" in page and "569 people" in page
+    assert "fedloom submit mine/result/settings.toml --kit KIT" in page and "569 people" in page
