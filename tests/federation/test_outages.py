@@ -101,7 +101,9 @@ def test_a_run_waits_in_the_queue_for_the_one_before_it(made, tmp_path, monkeypa
     waited = time.monotonic() - began
     assert second.join().final["round"] == 20
     assert waited > patience
-    assert second.notes[0].startswith("waiting in the server's queue, for the end of")
+    submitted, waiting, *_ = second.notes
+    assert submitted.endswith("is submitted to berlin, lyon, torino")
+    assert waiting.startswith("waiting in the server's queue, for the end of")
     with connected(made.lead) as session:
         assert [job["status"] for job in session.jobs()] == ["FINISHED:COMPLETED"] * 2
 
