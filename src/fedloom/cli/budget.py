@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from fedloom.cli.common_options import add_format
 from fedloom.cli.output import show_json, show_table
 from fedloom.federation.kits import open_kit
 from fedloom.federation.policy import POLICY
@@ -13,12 +14,7 @@ from fedloom.federation.site.budget import Budget
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("kit", metavar="KIT", type=Path, help="the kit of your site")
-    parser.add_argument(
-        "--format",
-        choices=("table", "json"),
-        default="table",
-        help="table for people, json for programs",
-    )
+    add_format(parser)
     parser.set_defaults(handle=_handle)
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from fedloom.checking.check import check
 from fedloom.checking.examples import example, small_values
 from fedloom.checking.laws import LAWS
+from fedloom.cli.common_options import add_format
 from fedloom.cli.output import show_json
 from fedloom.experiments import building
 from fedloom.experiments.addresses import address, check_named, name_files_absolutely, thing_at
@@ -38,12 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--law", action="append", choices=tuple(LAWS), help="try this law only; may be repeated"
     )
-    parser.add_argument(
-        "--format",
-        choices=("table", "json"),
-        default="table",
-        help="table for people, json for programs",
-    )
+    add_format(parser)
     parser.set_defaults(handle=_handle)
 
 

@@ -5,6 +5,7 @@ import sys
 
 from rich.console import Console
 
+from fedloom.cli.common_options import add_format
 from fedloom.cli.output import show_json, show_table
 from fedloom.doctor import Finding, examine, solve_on_every_device
 from fedloom.doctor.finding import NOTE, RIGHT, WRONG
@@ -15,12 +16,7 @@ _MARKS = {RIGHT: "✓", NOTE: "·", WRONG: "✗"}
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = "Exit status 1 if something is wrong. Add the table to a bug report."
-    parser.add_argument(
-        "--format",
-        choices=("table", "json"),
-        default="table",
-        help="table for people, json for programs",
-    )
+    add_format(parser)
     parser.set_defaults(handle=_handle)
 
 

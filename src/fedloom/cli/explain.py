@@ -15,6 +15,7 @@ from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.entry import MethodEntry
 from fedloom.checking.federations import kind_for
 from fedloom.cli import messages, tables
+from fedloom.cli.common_options import add_format
 from fedloom.cli.listing import about
 from fedloom.cli.output import show_json, show_table
 from fedloom.data.entries import DatasetEntry
@@ -37,12 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="a key from `fedloom list`, a table of settings files such as run, or an address such "
         "as my_method.py:MyMethod",
     )
-    parser.add_argument(
-        "--format",
-        choices=("text", "json"),
-        default="text",
-        help="text for people, json for programs",
-    )
+    add_format(parser, ("text", "json"))
     parser.set_defaults(handle=_handle)
 
 

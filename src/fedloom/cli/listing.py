@@ -7,6 +7,7 @@ from typing import Any
 
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli import tables
+from fedloom.cli.common_options import add_format
 from fedloom.cli.output import show_json, show_table
 from fedloom.data.entries import DatasetEntry as Public
 from fedloom.errors import ParameterError
@@ -28,12 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", nargs="?", metavar="WHAT", help=f"{', '.join(LISTS)}; without it, the lists"
     )
-    parser.add_argument(
-        "--format",
-        choices=("table", "json"),
-        default="table",
-        help="table for people, json for programs",
-    )
+    add_format(parser)
     parser.set_defaults(handle=_handle)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedloom.cli import together
+from fedloom.cli.common_options import add_format, add_set
 from fedloom.cli.output import bytes_text, show_json, show_table
 from fedloom.cli.prepared import show_preparation
 from fedloom.errors import SettingsError
@@ -38,13 +39,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
 
 def add_common(parser: argparse.ArgumentParser, formats: Sequence[str] = ("table", "json")) -> None:
     """The options of every verb that runs settings."""
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a setting, as in --set run.rounds=50",
-    )
+    add_set(parser)
     parser.add_argument(
         "--log",
         action="append",
@@ -52,9 +47,7 @@ def add_common(parser: argparse.ArgumentParser, formats: Sequence[str] = ("table
         help="send every evaluation to a tracker, as `log` of [run] does; may be repeated",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
-    papers = ", others for papers" if len(formats) > 2 else ""
-    about = f"table for people, json for programs{papers}"
-    parser.add_argument("--format", choices=formats, default="table", help=about)
+    add_format(parser, formats)
 
 
 def chosen(arguments: argparse.Namespace, more: Sequence[str] = ()) -> tuple[Settings, Path]:

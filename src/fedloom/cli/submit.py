@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from fedloom.cli.certificates import warn_of_expiry
+from fedloom.cli.common_options import add_format, add_set
 from fedloom.cli.output import show_json, show_table
 from fedloom.cli.prepared import show_preparation
 from fedloom.cli.run import show_result
@@ -35,13 +36,7 @@ def add_submit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", action="store_true", help="continue the last run of these settings"
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a setting, as in --set run.rounds=50",
-    )
+    add_set(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the result")
     _add_kit(parser)
     parser.set_defaults(handle=_submit)
@@ -49,12 +44,7 @@ def add_submit(parser: argparse.ArgumentParser) -> None:
 
 def add_status(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `status`."""
-    parser.add_argument(
-        "--format",
-        choices=("table", "json"),
-        default="table",
-        help="table for people, json for programs",
-    )
+    add_format(parser)
     _add_kit(parser)
     parser.set_defaults(handle=_status)
 

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from fedloom.cli.common_options import add_set
 from fedloom.cli.run import show_result
 from fedloom.cli.submit import submitted
 from fedloom.data.parties import Parties
@@ -51,13 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a settings file; without it, a small one on embedded data",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change a setting, as in --set run.rounds=50",
-    )
+    add_set(parser)
     parser.add_argument(
         "--out",
         type=Path,
