@@ -1,5 +1,6 @@
 """The documentation: its examples run, its site builds, its links lead somewhere."""
 
+import ast
 import re
 import shlex
 from html.parser import HTMLParser
@@ -7,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
+import markdown
 import pytest
 
 import fedloom as fl
@@ -182,3 +184,19 @@ def test_the_tests_that_the_page_on_security_names_exist():
     written = "\n".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
     assert len(cited) > 50
     assert not [name for name in cited if f"def {name}(" not in written]
+
+
+def test_no_star_of_a_formula_becomes_emphasis():
+    """As in (f(x) - f*) / (f(0) - f*), which has to stand in backticks."""
+    texts = {str(page): page.read_text() for page in PAGES}
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_":
+                texts[f"{path}:{node.lineno}"] = ast.get_docstring(node) or ""
+    begins, ends = r"<em>[()|\[\],.=/][^<]*</em>", r"<em>[^<]*\W[a-z]</em>"
+    lost = {
+        place: re.findall(f"{begins}|{ends}", markdown.markdown(prose, extensions=["tables"]))
+        for place, text in texts.items()
+        if "*" in (prose := re.sub("```.*?```", "", text, flags=re.DOTALL))
+    }
+    assert not {place: parts for place, parts in lost.items() if parts}

@@ -65,13 +65,14 @@ def table(name: str) -> str:
         lines.append(f"| {' | '.join(row)} |")
     seeds = len({point["seed"] for point in found["points"]})
     over = f", mean over {seeds} seeds" if seeds > 1 else ""
-    said = [f"Varied: {found['varied']}. Measured: {found['measured']}{over}."]
+    measured = found["measured"].replace("*", r"\*")  # as in x*, which would end the caption
+    said = [f"Varied: {found['varied']}. Measured: {measured}{over}."]
     said += ["A slope is that of a line through logarithms."] if ordered else []
     made = f"{found['machine']}, JAX {found['versions']['jax']}"
     said += [f"`{found['command']}`, {found['date']}, {made};"]
     caption = " ".join([*said, f"[raw results](raw/{name}.json)."])
     body = "\n".join(lines)
-    return f"{body}\n\n*{caption}*\n\n![{found['measured']}](images/{name}.png)\n"
+    return f"{body}\n\n*{caption}*\n\n![{measured}](images/{name}.png)\n"
 
 
 def draw(name: str) -> Picture:

@@ -29,7 +29,7 @@ class ScoreLoss(ScaledLoss, Protocol):
         """l(z)."""
 
     def conjugate_grad(self, y: Array) -> Array:
-        """The gradient of l*(y) = max_z y'z - l(z), where l* is smooth."""
+        """The gradient of `l*(y) = max_z y'z - l(z)`, where `l*` is smooth."""
 
     def scaled(self, beta: Scalar) -> ScaledLoss:
         """The loss l(z / beta)."""

@@ -54,7 +54,7 @@ class Loss:
         return self._prox(v, step * self.weight)
 
     def conjugate_grad(self, y: Array) -> Array:
-        """The gradient of l*(y) = max_z y'z - l(z), where l* is smooth."""
+        """The gradient of `l*(y) = max_z y'z - l(z)`, where `l*` is smooth."""
         return self._conjugate_grad(y / self.weight)
 
     @property
