@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from fedloom.cli.common_options import add_format
-from fedloom.cli.output import show_json, show_table
+from fedloom.cli.output import add_format, show_json, show_table
 from fedloom.federation.kits import open_kit
 from fedloom.federation.policy import POLICY
 from fedloom.federation.policy_file import read_policy

@@ -13,8 +13,7 @@ from rich.console import Console
 from fedloom.checking.check import check
 from fedloom.checking.examples import example, small_values
 from fedloom.checking.laws import LAWS
-from fedloom.cli.common_options import add_format
-from fedloom.cli.output import show_json
+from fedloom.cli.output import add_format, show_json
 from fedloom.experiments import building
 from fedloom.experiments.addresses import address, check_named, name_files_absolutely, thing_at
 from fedloom.experiments.locations import Location, whatever_is_named

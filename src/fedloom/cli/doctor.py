@@ -5,8 +5,7 @@ import sys
 
 from rich.console import Console
 
-from fedloom.cli.common_options import add_format
-from fedloom.cli.output import show_json, show_table
+from fedloom.cli.output import add_format, show_json, show_table
 from fedloom.doctor import Finding, examine, solve_on_every_device
 from fedloom.doctor.finding import NOTE, RIGHT, WRONG
 

@@ -15,9 +15,8 @@ from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.algorithms.entry import MethodEntry
 from fedloom.checking.federations import kind_for
 from fedloom.cli import messages, tables
-from fedloom.cli.common_options import add_format
 from fedloom.cli.listing import about
-from fedloom.cli.output import show_json, show_table
+from fedloom.cli.output import add_format, show_json, show_table
 from fedloom.data.entries import DatasetEntry
 from fedloom.errors import ParameterError
 from fedloom.experiments import readers, samples, toml

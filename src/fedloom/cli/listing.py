@@ -7,8 +7,7 @@ from typing import Any
 
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli import tables
-from fedloom.cli.common_options import add_format
-from fedloom.cli.output import show_json, show_table
+from fedloom.cli.output import add_format, show_json, show_table
 from fedloom.data.entries import DatasetEntry as Public
 from fedloom.errors import ParameterError
 from fedloom.experiments import building, samples

@@ -1,5 +1,6 @@
 """Tables and JSON on standard output."""
 
+import argparse
 import json
 import math
 import sys
@@ -17,6 +18,17 @@ Rows = Sequence[Mapping[str, Any]]
 _WIDE = 160
 _LONG = 24  # letters of a value; longer ones, such as paths, may be broken
 _BORDERS = 3  # a line and two spaces, for each column
+
+
+def add_format(parser: argparse.ArgumentParser, choices: Sequence[str] = ("table", "json")) -> None:
+    """Declare --format: the first choice is for people, and those after JSON are for papers."""
+    papers = ", others for papers" if len(choices) > 2 else ""
+    parser.add_argument(
+        "--format",
+        choices=choices,
+        default=choices[0],
+        help=f"{choices[0]} for people, json for programs{papers}",
+    )
 
 
 def show_json(value: Any) -> None:

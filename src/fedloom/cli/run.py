@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedloom.cli import together
-from fedloom.cli.common_options import add_format, add_set
-from fedloom.cli.output import bytes_text, show_json, show_table
+from fedloom.cli.output import add_format, bytes_text, show_json, show_table
 from fedloom.cli.prepared import show_preparation
 from fedloom.errors import SettingsError
 from fedloom.experiments import running, settings
@@ -34,6 +33,17 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resume", type=Path, metavar="DIR", help="continue what was interrupted in this folder"
+    )
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    """Declare --set, which changes settings of a file."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a setting, as in --set run.rounds=50",
     )
 
 

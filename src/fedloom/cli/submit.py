@@ -6,10 +6,9 @@ from datetime import datetime
 from pathlib import Path
 
 from fedloom.cli.certificates import warn_of_expiry
-from fedloom.cli.common_options import add_format, add_set
-from fedloom.cli.output import show_json, show_table
+from fedloom.cli.output import add_format, show_json, show_table
 from fedloom.cli.prepared import show_preparation
-from fedloom.cli.run import show_result
+from fedloom.cli.run import add_set, show_result
 from fedloom.experiments import running, settings
 from fedloom.experiments.settings import Settings
 from fedloom.federation.job import check_sendable

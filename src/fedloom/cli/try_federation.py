@@ -5,8 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fedloom.cli.common_options import add_set
-from fedloom.cli.run import show_result
+from fedloom.cli.run import add_set, show_result
 from fedloom.cli.submit import submitted
 from fedloom.data.parties import Parties
 from fedloom.errors import FederationError
