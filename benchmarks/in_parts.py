@@ -9,7 +9,8 @@ The first leaves the file that `fedloom reproduce NAME --raw FILE` writes, the s
 A part is a method with a seed, of a search a method. Names are taken in turn, and of a name the
 first seed of every method before the second. Parts that are in OUT already are not made again, so
 what was cut off goes on, and `--until SECONDS` ends it in time to keep them. A name of which parts
-are missing is not joined; with fewer seeds in [compare] its parts are good all the same. `--some`
+are missing is not joined; with fewer seeds in [compare] its parts are good all the same.
+`--together` gives all seeds of a method to one process, which reads and compiles once. `--some`
 joins the runs that there are, and raw results then say how many; with `--go-on` the runs of raw
 results that are there are not made again, and are joined with the others. `--list` says what is to
 be done.
@@ -185,22 +186,33 @@ def missing(kind: str, names: list[str], out: Path) -> list[Task]:
     ]
 
 
-def _pool(tasks: list[Task], chosen: Any) -> None:
-    """Each task in a process, a worker's all on one core; at the end of the time all are ended."""
-    waiting: queue.Queue[Task] = queue.Queue()
+def processes(tasks: list[Task], together: bool) -> list[list[Task]]:
+    """The tasks by the processes that make them: one each, or the seeds of a method together."""
+    if not together:
+        return [[task] for task in tasks]
+    made = dict[tuple[str, str], list[Task]]()
     for task in tasks:
-        waiting.put(task)
+        made.setdefault((task.name, task.part.method), []).append(task)
+    return list(made.values())
+
+
+def _pool(tasks: list[Task], chosen: Any) -> None:
+    """A worker's processes all on one core; at the end of the time all are ended."""
+    waiting: queue.Queue[list[Task]] = queue.Queue()
+    for process in processes(tasks, chosen.together):
+        waiting.put(process)
     end = None if chosen.until is None else time.monotonic() + chosen.until
 
     def work(core: int) -> None:
         left = None
         while end is None or (left := end - time.monotonic()) > 0:
             try:
-                name, number, _ = waiting.get_nowait()
+                mine = waiting.get_nowait()
             except queue.Empty:
                 return
-            words = [sys.executable, "-m", "benchmarks.in_parts", name, "--kind", chosen.kind]
-            words += ["--part", str(number), "--out", str(chosen.out)]
+            words = [sys.executable, "-m", "benchmarks.in_parts", mine[0].name]
+            words += ["--kind", chosen.kind, "--out", str(chosen.out)]
+            words += ["--part", *(str(task.number) for task in mine)]
             for option in ("rounds", "factor", "seeds"):
                 words += [f"--{option}", str(getattr(chosen, option))]
             one = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
@@ -230,7 +242,8 @@ def main() -> None:
     parser.add_argument("--factor", type=float, default=1.25, help="between two steps")
     parser.add_argument("--seeds", type=int, default=3, help="with which a step is tried")
     parser.add_argument("--until", type=float, help="seconds after which what runs is ended")
-    parser.add_argument("--part", type=int, help="make this one alone, and do not join")
+    parser.add_argument("--together", action="store_true", help="a method's seeds in one process")
+    parser.add_argument("--part", type=int, nargs="+", help="make these alone, and do not join")
     parser.add_argument("--join", action="store_true", help="join alone")
     parser.add_argument("--some", action="store_true", help="join the runs that there are")
     parser.add_argument("--go-on", action="store_true", help="from the raw results that there are")
@@ -239,9 +252,10 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     if chosen.part is not None:
         (name,) = chosen.names
-        made = json.dumps(make(chosen.kind, name, chosen.part, chosen))
-        part = parts(chosen.kind, settings.read(papers.available()[name]))[chosen.part]
-        write_text(place(chosen.out, chosen.kind, name, part), made, shared=True)
+        every = parts(chosen.kind, settings.read(papers.available()[name]))
+        for number in chosen.part:
+            made = json.dumps(make(chosen.kind, name, number, chosen))
+            write_text(place(chosen.out, chosen.kind, name, every[number]), made, shared=True)
         return
     for name in chosen.names if chosen.go_on else ():
         go_on(name, chosen.out)

@@ -111,3 +111,13 @@ def test_the_first_seed_of_every_method_is_made_before_the_second(setups):
     made = in_parts.parts("runs", setups["personal-mnist"])
     assert [part.seed for part in made] == [0] * 12 + [1] * 12 + [2] * 12
     assert len({in_parts.place(reproductions.RAW, "runs", "x", part) for part in made}) == 36
+
+
+def test_seeds_of_a_method_can_share_a_process(tmp_path):
+    tasks = in_parts.missing("runs", ["personal-mnist", "personal-mnist-4"], tmp_path)
+    assert in_parts.processes(tasks, together=False) == [[task] for task in tasks]
+    shared = in_parts.processes(tasks, together=True)
+    assert sorted(task for process in shared for task in process) == sorted(tasks)
+    assert all([task.part.seed for task in process] == [0, 1, 2] for process in shared)
+    methods = [{(task.name, task.part.method) for task in process} for process in shared]
+    assert all(len(one) == 1 for one in methods) and len(methods) == 24
