@@ -182,6 +182,15 @@ def test_a_typo_of_a_verb_is_answered_with_the_verb(capsys):
     assert error.startswith("error: there is no verb 'comapre'. Did you mean 'compare'")
 
 
+def test_ctrl_c_while_a_verb_is_loaded_ends_in_a_word(monkeypatch, capsys):
+    def load(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("importlib.import_module", load)
+    assert main(["run", "settings.toml"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 @pytest.mark.parametrize(
     "what", ["algorithms", "wrappers", "aggregators", "problems", "datasets", "partitions"]
 )

@@ -88,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words and not words[0].startswith("-") and words[0] not in VERBS:
         print(f"error: there is no verb {words[0]!r}. {closest(words[0], VERBS)}", file=sys.stderr)
         return MISUSE
-    chosen = parser(words).parse_args(words)
     try:
+        chosen = parser(words).parse_args(words)  # which loads the verb's modules
         return chosen.handle(chosen)
     except DivergedError as error:
         print(printable(f"diverged: {error}"), file=sys.stderr)
