@@ -4,8 +4,9 @@
 
 Steps (for ADMM: rho) are the file's value, or theory's, times powers of one factor, the same for
 all methods. The search goes up and down as long as the median over the seeds gets better, and two
-values further. A value counts only if every seed reaches the target. All values that were tried go
-to docs/reproductions/raw/NAME-steps.json, from which `python -m tools.reproductions` makes a table.
+values further; down also as long as nothing got there, to a hundredth. A value counts only if every
+seed reaches the target. All values that were tried go to docs/reproductions/raw/NAME-steps.json,
+from which `python -m tools.reproductions` makes a table.
 
 A full vector is a number a row to or from a party, averaged over parties; the opening is left out.
 """
@@ -31,6 +32,7 @@ from fedloom.protocol import Algorithm
 
 HOPELESS = 1e3  # a relative gap from which nobody comes back
 PATIENCE = 2
+LEAST = 0.01  # of the start, if nothing gets to the target
 RAW = Path(__file__).parents[1] / "docs" / "reproductions" / "raw"
 
 
@@ -113,7 +115,7 @@ def tune(
     found, tried = Runs([], tuner.seeds), []
     for way in (1, -1):
         power, waited = (0, 0) if way == 1 else (-1, 0)
-        while waited < PATIENCE:
+        while waited < PATIENCE and factor**power > LEAST:
             limit = int(min(rounds, 2 * found.iterations))
             value = float(f"{start * factor**power:.4g}")
             runs = tuner.run(dataclasses.replace(method, **{field: value}), limit)
@@ -121,7 +123,8 @@ def tune(
             print(json.dumps(tried[-1]), flush=True)
             better = runs.iterations < found.iterations
             found = runs if better else found
-            waited = 0 if better else waited + 1
+            none_yet = way == -1 and math.isinf(found.iterations)
+            waited = 0 if better or none_yet else waited + 1
             power += way
     return tried
 

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import run
+import fedloom as fl
+from benchmarks import run, vertical_steps
 from benchmarks.workloads import WORKLOADS
 
 ROOT = Path(__file__).parents[1]
@@ -87,3 +89,27 @@ def test_the_figures_of_vertical_products_are_those_of_the_lines():
         (row,) = (text for text in PAGE.splitlines() if text.endswith(shown))
         assert row.startswith(f"| {line['case']}, ")
         assert f"{line['ratio']:.2f}" in other[other.index("## Cost of an iteration") :]
+
+
+_DOWN = [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.01562]
+
+
+@pytest.mark.parametrize(
+    ("largest", "tried"),
+    [
+        (4.0, [1.0, 2.0, 4.0, 8.0, 16.0, *_DOWN[:2]]),
+        (0.5, [1.0, 2.0, *_DOWN[:3]]),
+        (0.05, [1.0, 2.0, *_DOWN]),
+        (0.0, [1.0, 2.0, *_DOWN]),
+    ],
+)
+def test_steps_are_searched_until_two_are_worse_and_down_until_one_gets_there(largest, tried):
+    """Larger steps than this one diverge, and smaller ones are slower."""
+
+    def try_one(method, rounds):
+        row = {"round": 10 / method.step, "up": 1.0, "down": 1.0}
+        return vertical_steps.Runs([row] if method.step <= largest else [], seeds=1)
+
+    tuner = SimpleNamespace(run=try_one, seeds=1)
+    found = vertical_steps.tune(tuner, "GD", fl.algorithms.VerticalGD(step=1.0), 2.0, 100)
+    assert [line["step"] for line in found] == tried
