@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from benchmarks import in_parts, joined_parts
-from benchmarks.slope_studies import STUDIES
 from fedloom.errors import DataError
 from fedloom.experiments import comparing, papers, raw_results, reproduction_table, settings
 from fedloom.experiments.options import CompareSettings
 from fedloom.experiments.raw_results import Raw, Run
-from tools import chosen, reproduction_pictures, reproductions, slope_tables, step_tables
+from tools import chosen, reproduction_pictures, slope_tables, step_tables
 
 
 def test_what_a_search_chose_is_put_into_its_settings(tmp_path, monkeypatch):
@@ -56,6 +55,19 @@ def test_a_slope_is_that_of_a_line_through_logarithms(tmp_path, monkeypatch):
     assert "| a | 1: 3, 10: 300, 100: 3e+04 | +2.00 | 2 |" in text.replace("3.00e+04", "3e+04")
     assert "| b | 1: 5, 10: not reached |  |  |" in text
     assert "No raw results yet" in slope_tables.table("another")
+
+
+def test_a_long_row_has_its_ends_and_some_points_between(tmp_path, monkeypatch):
+    points = [{"series": "a", "x": float(x), "seed": 0, "value": 1.0} for x in range(61)]
+    about = {"varied": "seconds", "measured": "loss", "by_theory": None, "log": False}
+    about |= {"command": "a command", "date": "2026-11-19", "machine": "2 cores"}
+    about |= {"versions": {"jax": "0.10.1"}, "points": points}
+    (tmp_path / "long.json").write_text(json.dumps(about))
+    monkeypatch.setattr(slope_tables, "RAW", tmp_path)
+    row, *_ = [line for line in slope_tables.table("long").splitlines() if line.startswith("| a")]
+    assert row.count(": ") == 8 and row.startswith("| a | 0: 1, ") and row.endswith("60: 1 |")
+    assert "A row has 8 of up to 61 points." in slope_tables.table("long")
+    assert slope_tables.some(list(range(12))) == list(range(12))
 
 
 def test_of_values_that_were_tried_the_fastest_that_all_seeds_reach_is_best(tmp_path, monkeypatch):
@@ -140,23 +152,6 @@ def test_a_method_with_fewer_seeds_or_none_is_said_to_have_them(tmp_path):
     drawn = reproduction_pictures.draw(raw, CompareSettings(title="three methods"))
     assert len(drawn.figure.axes[0].curves) == 2
     assert "of up to 2 seeds" in drawn.figure.get_suptitle()
-
-
-def test_in_a_picture_a_run_that_ended_early_keeps_its_last_value_as_in_the_table():
-    def run(seed, *values):
-        rounds = list(range(0, 4 * len(values), 4))
-        columns = {"round": rounds, "bytes_up": rounds, "bytes_down": rounds}
-        return Run("a", seed, "done", None, columns | {"accuracy": list(values)})
-
-    raw = Raw(
-        {"metrics": ["accuracy"], "larger_is_better": True},
-        {"a": [run(0, 0.1, 0.3), run(1, 0.1, 0.5, 0.6, 0.7)]},
-    )
-    (curve,) = reproduction_pictures.draw(raw, CompareSettings(title="a")).figure.axes[0].curves
-    assert list(curve.get_xdata()) == [0, 4, 8, 12]
-    np.testing.assert_allclose(curve.get_ydata(), [0.1, 0.4, 0.45, 0.5])
-    one = papers.Facts(shows="a table", data="none", minutes=1.0)
-    assert reproduction_table.rows(raw, one, None)[0]["Accuracy"] == pytest.approx(0.5)
 
 
 def test_the_optimum_of_a_method_is_that_of_its_own_problem(tmp_path, monkeypatch):
@@ -245,21 +240,3 @@ def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch)
     assert not (tmp_path / "other").exists()
     with pytest.raises(SystemExit, match="made with other settings: optima, ffmdr, codasca"):
         in_parts.join("runs", "small", chosen)
-
-
-def test_a_name_has_one_line_in_all_pictures():
-    """And the variants of a method have lines of their own in each."""
-    drawn = [
-        list(raw_results.read(path).runs) for path in sorted(reproductions.RAW.glob("*.jsonl"))
-    ]
-    for path in sorted(reproductions.RAW.glob("*.json")):
-        if path.stem in STUDIES:
-            drawn.append(list(slope_tables.series(json.loads(path.read_text()))))
-    lines = {}
-    for names in drawn:
-        styles = {name: reproduction_pictures.style(name, names) for name in names}
-        apart = {(line["color"], str(line["linestyle"])) for line in styles.values()}
-        assert len(apart) == len(names)
-        for name, line in styles.items():
-            lines.setdefault(name, set()).add(str(line["linestyle"]))
-    assert {name: found for name, found in lines.items() if len(found) > 1} == {}

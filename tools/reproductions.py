@@ -17,7 +17,7 @@ from fedloom import checksums
 from fedloom.experiments import paper_tables, papers, raw_results, reproduction_table, settings
 from fedloom.files import write_text
 from fedloom.pictures.picture import Picture
-from tools import personal_tables, slope_tables, step_tables
+from tools import personal_tables, slope_pictures, slope_tables, step_tables
 from tools.reproduction_pictures import draw
 
 PAGES = Path(__file__).parents[1] / "docs" / "reproductions"
@@ -64,10 +64,10 @@ def sources() -> dict[str, str]:
 def picture(name: str) -> Picture:
     """The picture of a reproduction, or of a study of slopes."""
     if name in STUDIES:
-        return slope_tables.draw(name)
+        return slope_pictures.draw(name)
     setup = settings.read(papers.available()[name])
     raw = raw_results.read(RAW / f"{name}.jsonl")
-    return draw(raw, setup.compare, papers.facts(name).panels)
+    return draw(raw, setup.compare, papers.facts(name), setup.algorithms)
 
 
 def main() -> None:

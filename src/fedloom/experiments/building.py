@@ -177,6 +177,8 @@ def _value(part: Part | None, value: Any, place: Location) -> Any:
         return build(part, value, place, tag="kind")
     if isinstance(part, type) and isinstance(value, dict):
         return construct(part, value, place)
+    if isinstance(part, type) and isinstance(value, list) and all(map(_is_table, value)):
+        return tuple(construct(part, entry, place) for entry in value)
     return value
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from fedloom.errors import SettingsError
 from fedloom.experiments import building
 from fedloom.experiments.locations import Location
+from fedloom.experiments.paper_panels import Panel, panels
 from fedloom.hints import closest
 from fedloom.parameters import Rule, at_least_zero, flag, param, parametrised
 
@@ -25,6 +26,11 @@ _names = Rule(
 _numbers = Rule(
     lambda v: isinstance(v, dict) and all(isinstance(x, int | float) for x in v.values()),
     "a table with a number for each method",
+    {},
+)
+_called = Rule(
+    lambda v: isinstance(v, dict) and all(isinstance(name, str) for name in v.values()),
+    "a table with a name for each method",
     {},
 )
 _rounds = Rule(
@@ -54,8 +60,14 @@ class Facts:
         _names, "methods whose parameters were chosen with test figures", default=()
     )
     rounds: tuple[int, ...] = param(_rounds, "rounds whose values the table has too", default=())
-    panels: tuple[str, ...] = param(
-        _names, "further metrics, or costs, that the picture has panels for", default=()
+    panels: tuple[Panel, ...] = param(
+        panels, "the panels of its picture; none: the main metric against its cost", default=()
+    )
+    apart: bool = param(
+        flag, "whether each method has a small panel of its picture, however few", default=False
+    )
+    called: dict[str, str] | None = param(
+        _called.or_none("as in the settings"), "names of methods in its picture", default=None
     )
 
 
@@ -86,11 +98,12 @@ def _all() -> dict[str, Facts]:
 def check_names(name: str, one: Facts, methods: Iterable[str]) -> None:
     """Refuse numbers and remarks about methods that the settings do not have."""
     known = list(methods)
-    for method in (*(one.printed or {}), *one.tuned_on_test):
+    drawn = [method for panel in one.panels for method in panel.methods]
+    for method in (*(one.printed or {}), *one.tuned_on_test, *(one.called or {}), *drawn):
         if method not in known:
             raise SettingsError(
-                f"the paper's numbers for {name} name a method {method!r} that its settings do "
-                f"not have. {closest(method, known)}"
+                f"what is said of the paper for {name} names a method {method!r} that its "
+                f"settings do not have. {closest(method, known)}"
             )
 
 
