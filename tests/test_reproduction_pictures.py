@@ -115,6 +115,7 @@ def test_first_rounds_are_seen_on_a_logarithmic_axis():
     (panel,) = drawn(raw, {"panels": (Panel(early=True),)}).axes
     assert panel.get_xscale() == "log" and panel.get_ylim()[0] < 0.02
     assert panel.get_ylim()[1] < 0.6  # the start is not on such an axis
+    assert list(panel.curves[0].get_xdata()[:2]) == [4, 8] and panel.get_xlim()[0] == 4
     assert drawn(raw).axes[0].get_ylim()[0] > 0.4
 
 
@@ -153,6 +154,7 @@ def test_a_close_up_shows_the_third_digit_and_says_what_is_below():
     assert [[text.get_text() for text in panel.texts] for panel in panels] == [[]] * 8 + [
         ["ends below, at 0.50"]
     ]
+    assert drawn(raw, {"whole": True}).axes[0].get_ylim()[0] < 0.5
 
 
 def test_small_panels_have_the_target_and_the_axis_name_where_nothing_stands_below():
@@ -170,6 +172,10 @@ def test_curves_that_lie_upon_each_other_are_all_seen():
     curves = drawn(raw_of([run(m, 0, y) for m, y in values.items()])).axes[0].curves
     under, other, over = (curve.get_linewidth() for curve in curves)
     assert under > 2 * over and other == over == picture_axes.WIDTH
+    values = {"feddr, one": (0.9, 0.5, 0.4), "feddr, other": (0.9, 0.5, 0.4)}
+    solid, dashed = drawn(raw_of([run(m, 0, y) for m, y in values.items()])).axes[0].curves
+    assert solid.get_linewidth() == dashed.get_linewidth() == picture_axes.WIDTH
+    assert dashed.get_zorder() > solid.get_zorder()
 
 
 def names_drawn():

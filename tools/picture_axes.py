@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from fedloom.pictures import labels
 
 WIDTH = 1.7  # of a curve
-_WIDER = 2.6  # by how much a curve shows on both sides of each that lies upon it
+_WIDER = 2.4  # by how much a curve shows on both sides of each that lies upon it
 _SAME = 0.006  # heights of a panel within which curves lie upon each other
 EARLY = 5  # a fifth of the evaluations: a linear axis need not have room for them
 _CLIFF = 0.08  # part of an axis that has only the way to where curves go
@@ -39,17 +39,21 @@ def logarithmic(panel: Any) -> None:
         panel.set_ylim(least / 3, _HIGHEST)
 
 
-def close_up(panel: Any, levels: Sequence[float], spread: np.ndarray, *, peaks: bool) -> None:
+def close_up(
+    panel: Any, levels: Sequence[float], spread: np.ndarray, *, peaks: bool, whole: bool
+) -> None:
     """Show where the curves go, not where they come from: what they are after the first part.
 
     Optima and the target, `levels`, have room, and the `spread` of seeds as far as it does not
-    flatten the curves; with `peaks` the highest values whenever they came.
+    flatten the curves; with `peaks` the highest values whenever they came. What is far below
+    the others has room if the picture is to be `whole`.
     """
     curves = [np.array(curve.get_ydata()) for curve in panel.curves]
     known = np.concatenate([y[max(1, len(y) // EARLY) :] for y in curves])
     known = known[np.isfinite(known)]
     first, third = np.quantile(known, [0.25, 0.75])
-    low = min(max(known.min(), first - _ASTRAY * (third - first)), *levels, 1e9)
+    astray = -np.inf if whole else first - _ASTRAY * (third - first)
+    low = min(max(known.min(), astray), *levels, 1e9)
     high = max(known.max(), *levels, *(np.nanmax(y) for y in curves if peaks), -1e9)
     most = _SPREAD * (high - low)
     low = min(low, max(np.min(spread, initial=low), low - most))
@@ -74,22 +78,32 @@ def _after_the_first(panel: Any) -> None:
 
 def early(panel: Any) -> None:
     """A logarithmic axis of costs, on which all values after the first evaluation have room."""
+    for curve in panel.curves:
+        curve.set_data(curve.get_xdata()[1:], curve.get_ydata()[1:])
     panel.set_xscale("log")
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    values = np.concatenate([np.array(curve.get_ydata())[1:] for curve in panel.curves])
+    panel.set_xlim(left=min(curve.get_xdata()[0] for curve in panel.curves))
+    values = np.concatenate([curve.get_ydata() for curve in panel.curves])
     low, high = np.nanmin(values), np.nanmax(values)
     panel.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
 
 
 def widen(panel: Any, curves: Sequence[Any]) -> None:
-    """A curve that lies under others is wider than they are, so that all are to be seen."""
+    """Let curves that lie upon each other all be seen.
+
+    Lines with gaps are above those without; of two alike, that below is wider.
+    """
     panel.get_ylim(), panel.get_xlim()  # the limits that the transformation has are settled by it
     to_panel = panel.transData + panel.transAxes.inverted()
     with np.errstate(all="ignore"):
         drawn = [to_panel.transform(np.array(curve.get_data()).T) for curve in curves]
     for i, (curve, points) in enumerate(zip(curves, drawn, strict=True)):
-        above = sum(_same(points, other) for other in drawn[i + 1 :])
-        curve.set_linewidth(WIDTH + _WIDER * above)
+        curve.set_zorder(2.1 if curve.is_dashed() else 2.0)
+        others = zip(curves[i + 1 :], drawn[i + 1 :], strict=True)
+        above = [
+            c for c, own in others if c.is_dashed() == curve.is_dashed() and _same(points, own)
+        ]
+        curve.set_linewidth(WIDTH + _WIDER * len(above))
 
 
 def _same(points: np.ndarray, others: np.ndarray) -> bool:

@@ -36,6 +36,7 @@ class Drawn(NamedTuple):
     raw: Raw
     how: CompareSettings
     methods: Mapping[str, Algorithm]
+    whole: bool  # whether values far below the others have room
 
     @property
     def names(self) -> list[str]:

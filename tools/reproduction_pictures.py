@@ -45,7 +45,7 @@ def draw(
     called = {name: name for name in raw.runs} | (shown.called or {})
     runs = {called[name]: runs for name, runs in raw.runs.items() if runs}
     by_name = {called[name]: method for name, method in (methods or {}).items()}
-    drawn = Drawn(raw._replace(runs=runs), how, by_name)
+    drawn = Drawn(raw._replace(runs=runs), how, by_name, shown.whole)
     if shown.apart or (not shown.panels and len(runs) > _MANY):
         return small_panels.draw(drawn)
     panels = [
@@ -88,7 +88,7 @@ def _panel(panel: Any, drawn: Drawn, shown: Panel, *, distance: bool = False) ->
     elif not shown.early:
         seeds = picture_parts.spread(found.values(), ends=many)
         peaks = metric == main and raw.larger_is_better
-        picture_axes.close_up(panel, known, seeds, peaks=peaks)
+        picture_axes.close_up(panel, known, seeds, peaks=peaks, whole=drawn.whole)
     if shown.early:
         picture_axes.early(panel)
     for name, one in found.items():

@@ -38,7 +38,9 @@ def draw(drawn: Drawn) -> Picture:
         if drawn.log(metric):
             picture_axes.logarithmic(panel)
         else:
-            picture_axes.close_up(panel, [*known, *optima], _NO_BARS, peaks=raw.larger_is_better)
+            picture_axes.close_up(
+                panel, [*known, *optima], _NO_BARS, peaks=raw.larger_is_better, whole=drawn.whole
+            )
             _say_if_below(panel, found[name].mean)
         picture_parts.band(panel, found[name], line["color"], 0.22)
         picture_parts.crosses(panel, found[name], line["color"])

@@ -66,6 +66,9 @@ class Facts:
     apart: bool = param(
         flag, "whether each method has a small panel of its picture, however few", default=False
     )
+    whole: bool = param(
+        flag, "whether its picture has room for values far below the others", default=False
+    )
     called: dict[str, str] | None = param(
         _called.or_none("as in the settings"), "names of methods in its picture", default=None
     )
