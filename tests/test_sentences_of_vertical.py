@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks import slope_studies
 from fedloom.experiments import raw_results
-from tools import reproductions, step_tables
+from tools import reproductions, slope_tables, step_tables
 
 
 def gaps(name):
@@ -107,3 +108,42 @@ def test_the_step_of_randk_10_is_at_the_edge():
     assert [round(t["up"] + t["down"]) for t in tried] == [532, 582, 650]
     runs = raw_results.read(reproductions.RAW / "vertical-compression.jsonl").runs["RandK 10%"]
     assert sum(run.columns["relative_gap"][-1] <= 1e-4 for run in runs) == 1
+
+
+def test_what_is_said_of_table_1_as_slopes():
+    """The beta-trick's slope is that of its bound with the distance in the scaled problem."""
+    found = json.loads((reproductions.RAW / "vertical-eigenvalues.json").read_text())
+    points = slope_tables.series(found)
+    slopes = {name: round(slope_tables.slope(of), 2) for name, of in points.items()}
+    halves = ("EGVFL", "6: slacks", "9: augmented", "ADMM")
+    assert {slopes[name] for name in halves} == {0.50} and slopes["GD"] == slopes["AGD"] == 0
+    assert slopes["EGVFL, beta-trick"] == 0.66 and slopes["10: dual"] < 0.5
+    largest = max(points["EGVFL"])
+    assert points["6: slacks"][largest][0] / points["EGVFL"][largest][0] == pytest.approx(27, abs=1)
+    bounds = {}
+    for scale in (50.0, 100.0, 200.0, 300.0):
+        blocks, y, largest = slope_studies._columns(scale)
+        columns, lam = np.concatenate(blocks, 1), largest / 30_000
+        x = np.linalg.solve(columns.T @ columns + lam * np.eye(columns.shape[1]), columns.T @ y)
+        z, beta = columns @ x, largest ** (-1 / 6)
+        squared = x @ x + beta**2 * z @ z + (z - y) @ (z - y) / beta**2
+        assert x @ x < 0.01 * z @ z and lam < largest ** (1 / 3)
+        bounds[largest] = [(1 + largest ** (1 / 3)) * squared]
+    assert slope_tables.slope(bounds) == pytest.approx(0.66, abs=0.03)
+
+
+def test_what_is_said_of_algorithms_6_to_10():
+    """The first rounds from which on each stays at 1e-4, with the mean over rows and the sum."""
+
+    def stay(name):
+        return {
+            method: at[gap > 1e-4].max() + 20 if gap[-1] <= 1e-4 else math.inf
+            for method, (at, gap) in gaps(name).items()
+        }
+
+    mean, total = stay("vertical-variants"), stay("vertical-variants-sum")
+    assert mean["8: proximal"] * 3 == mean["1: EGVFL"] < mean["6: slacks"] < mean["9: augmented"]
+    assert mean["9: augmented"] / mean["1: EGVFL"] == pytest.approx(2, abs=0.05)
+    assert mean["10: dual"] == total["6: slacks"] == total["9: augmented"] == math.inf
+    assert total["1: EGVFL"] / total["10: dual"] == pytest.approx(3, abs=0.1)
+    assert min(total.values()) == total["10: dual"]
