@@ -142,3 +142,30 @@ def test_what_is_said_of_curves_that_still_rise():
         runs = seeds_of(name).values()
         rises = [100 * np.mean([[*r.values()][-1] - [*r.values()][-2] for r in of]) for of in runs]
         assert (round(min(rises)), round(max(rises))) == (least, most)
+
+
+@pytest.mark.parametrize(
+    ("classes", "name", "most"),
+    [(3, "personal-mnist", {"QuPeL, 1 bit": 9}), (4, "personal-mnist-4", {"QuPeL, 1 bit": 8.4})],
+)
+def test_settings_files_give_the_columns_of_the_script_again(classes, name, most):
+    """But for methods at 1 bit, and QuPeL at 2 bits with 4 classes."""
+    runs, apart = raw_results.read(reproductions.RAW / f"{name}.jsonl").runs, {}
+    for key, method in personal_tables.NAMES.items():
+        script = np.array(personal_tables.accuracies("mnist", classes, key))
+        file = np.array([100 * run.columns["accuracy"][-1] for run in runs[method]])
+        apart[method] = abs(script - file)
+    others = {"local, 1 bit": 0.2, "QuPeD, 1 bit": 0.2} if classes == 3 else {
+        "local, 1 bit": 1.6, "QuPeD, 1 bit": 1.6, "QuPeL, 2 bits": 0.7,
+    }  # fmt: skip
+    differ = {m: round(float(by.max()), 3) for m, by in apart.items() if by.max() > 0.001}
+    assert sorted(differ) == sorted(most | others)
+    assert all(0.6 * value < differ[method] <= value for method, value in (most | others).items())
+    if classes == 4:
+        assert (apart["QuPeL, 2 bits"] > 0.1).sum() == 2
+
+
+def test_the_same_settings_ended_otherwise_where_evaluations_were_more():
+    of = [seeds_of(name)["QuPeL, 1 bit"] for name in ("personal-mnist", "personal-mnist-qupel")]
+    apart = [abs(last(one) - last(other)) for one, other in zip(*of, strict=True)]
+    assert 0.1 < max(apart) < 0.115

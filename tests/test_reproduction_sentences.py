@@ -94,50 +94,6 @@ def test_the_places_of_ffmdr_in_table_2_are_those_of_the_raw_results(setups):
         assert f"| {title} | {places[0]} | {places[1]} | {first} {best[first]:.4f} |" in page
 
 
-def test_what_is_said_of_savings_on_w8a():
-    """Full vectors to the target, in all and on the way up."""
-    of = {
-        method: (line["up"] + line["down"], line["up"])
-        for method, line in step_tables.best("vertical-w8a-savings").items()
-    }
-    whole, up = of.pop("EGVFL")
-    assert {m for m, sent in of.items() if sent[0] < whole} == {"RandK 25%", "TopK 25%"}
-    assert {m for m, sent in of.items() if sent[1] > up} == {"2 of 5"}
-
-
-def products(name, method, per_cent=100):
-    """Of the parties' columns until the target: an iteration takes four, or a part of each."""
-    return np.median(step_tables.best(name)[method]["iterations"]) * 4 * per_cent / 100
-
-
-def test_what_is_said_of_figures_5_to_7_of_the_vertical_paper():
-    """Each by its own measure: full vectors, those of the parties, and products."""
-    compressed = step_tables.best("vertical-compression")
-    sent = {m: line["up"] + line["down"] for m, line in compressed.items()}
-    assert sent["RandK 25%"] < sent["EGVFL"] < sent["TopK 25%"]
-    assert sent["RandK 10%"] < sent["TopK 10%"]
-    up = {m: line["up"] for m, line in step_tables.best("vertical-partial").items()}
-    assert up["EGVFL"] < up["2 of 5"] < 1.03 * up["EGVFL"]
-    assert max(up["1 of 5"], up["2 of 5, newer references"]) < up["EGVFL"]
-    assert min(up["3 of 5"], up["4 of 5"]) > up["EGVFL"]
-    counted = [products("vertical-coordinates", f"coordinates {k}%", k) for k in (50, 25, 10)]
-    assert [products("vertical-coordinates", "EGVFL"), *counted] == [1280, 1540, 1000, 608]
-    for name, counts in (
-        ("vertical-a9a-tuned", [1000, 810]), ("vertical-w8a-savings", [3160, 1950]),
-        ("vertical-tuned-sum", [5440, 2120]), ("vertical-a9a-tuned-sum", [6640, 3180]),
-        ("vertical-w8a-tuned-sum", [5440, 2580]),
-    ):  # fmt: skip
-        assert [products(name, "EGVFL"), products(name, "coordinates 25%", 25)] == counts
-    for name, share in (("", 0.5), ("a9a-", 0.62), ("w8a-", 0.61)):
-        basic = step_tables.best(f"vertical-{name}tuned-sum")
-        assert basic["2 of 5"]["up"] / basic["EGVFL"]["up"] == pytest.approx(share, abs=0.01)
-    for data in ("a9a", "w8a"):
-        basic = step_tables.best(f"vertical-{data}-tuned-sum")
-        sent = {m: line["up"] + line["down"] for m, line in basic.items()}
-        assert sent["GD"] < sent["RandK 25%"] < sent["TopK 25%"] < sent["EGVFL"]
-        assert sent["GD"] < min(sent["2 of 5"], sent["coordinates 25%"])
-
-
 def test_what_is_said_of_the_pace_of_minimax_methods(setups):
     """Who is first to stay at the optimum of its problem; FedNest is ahead of FFMDR nearby only."""
     of = {
@@ -174,21 +130,6 @@ def test_what_is_said_of_the_spread_over_clients():
     ends = {m: [run.columns["accuracy_std"][-1] for run in runs] for m, runs in race.runs.items()}
     apart = abs(np.mean(ends["drfa"]) - np.mean(ends["q_fedavg"]))
     assert apart < 0.5 * min(np.std(ends[m], ddof=1) for m in ("drfa", "q_fedavg"))
-
-
-def test_what_is_said_of_the_sum_over_rows_in_the_long_run():
-    """EGVFL passes ADMM, and not GD, though it is the fastest of the three in the end."""
-    raw = raw_results.read(reproductions.RAW / "vertical-mushrooms-sum.jsonl")
-    gap = {
-        method: dict(zip(run.columns["round"], run.columns["relative_gap"], strict=True))
-        for method, (run,) in raw.runs.items()
-    }
-    behind = [at for at, value in gap["EGVFL"].items() if value >= gap["ADMM"][at]]
-    assert max(behind) == 3360 and gap["EGVFL"][3370] == pytest.approx(1e-5, rel=0.5)
-    assert all(value > gap["GD"][at] for at, value in gap["EGVFL"].items() if at)
-    falls = [math.log(gap[m][3000] / gap[m][8000]) / 5000 for m in ("EGVFL", "GD", "ADMM")]
-    assert [round(fall, 4) for fall in falls] == [0.0026, 0.0024, 0.0018]
-    assert max(gap["EGVFL"][10_000], gap["GD"][10_000]) < 1e-12
 
 
 def mean_of(name, metric, method, at=None):

@@ -92,6 +92,10 @@ def _show_all() -> None:
             title=title.format(len(known)),
         )
     print("times are those of one or two cores of a CPU, about, or of the GPU that is named")
+    print(
+        "slopes, and the head of a network over parties, are studies of their own: in a clone, "
+        "python -m benchmarks.slopes --help"
+    )
 
 
 def _check_writable(raw: Path) -> None:
