@@ -202,9 +202,12 @@ def test_a_name_has_one_style_in_all_pictures():
         for name, line in lines.items():
             known.setdefault(name, set()).add(line)
     assert {name: found for name, found in known.items() if len(found) > 1} == {}
-    assert {"EGVFL", "EGVFL, beta-trick", "slacks: Algorithm 6"} <= set(known)
     of = {name: next(iter(found)) for name, found in known.items()}
     assert of["drfa"][0] != of["drfa, 5 of 10"][0]
+    assert of["1: EGVFL, beta-trick"] == of["EGVFL, beta-trick"] != of["EGVFL"] == of["1: EGVFL"]
+    assert not {of[name] for name in ("6: slacks", "8: proximal", "9: augmented", "10: dual")} & {
+        of[name] for name in ("GD", "AGD", "ADMM", "RandK 25%", "RandK 50%", "2 of 5")
+    }
 
 
 def test_every_study_has_a_title_and_every_line_a_panel():

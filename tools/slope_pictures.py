@@ -29,6 +29,7 @@ _TIME = re.compile(r"(iterations?|rounds?|seconds?)$")  # what goes on, and is n
 _HISTORY = 12  # points from which on a line is a history, without marks
 _TOP = 0.95  # of a panel, where what was not reached stands
 _NEXT = 0.07  # below it, that of another line
+_DECADE = 10.0
 _MARKS = "osD^vP"
 
 
@@ -127,6 +128,10 @@ def _lines(panel: Any, part: Part, found: Mapping[str, Any]) -> set[str]:
     if any(None in values for points in part.lines.values() for values in points.values()):
         marks.add("triangles: not reached")
         _not_reached(panel, part, drawn)
+    low, high = panel.get_ylim()
+    if found["log"] and high < _DECADE * low:  # powers of ten would not tell values apart
+        panel.yaxis.set_major_formatter(lambda value, _: _tick(value))
+        panel.yaxis.set_minor_formatter(lambda value, _: _tick(value))
     picture_axes.widen(panel, list(drawn.values()))
     words = part.measured[:1].upper() + part.measured[1:]
     panel.set_ylabel("\n".join(textwrap.wrap(words, 36)), fontsize=9)
