@@ -88,6 +88,7 @@ def test_panels_are_those_that_the_paper_file_names():
     )  # fmt: skip
     assert {text.get_text() for text in first.texts} == {"EGVFL, beta-trick", "some", "GD"}
     assert first.get_xlabel() == "round"
+    assert {curve.get_marker() for curve in first.curves} == {"."}  # few evaluations
 
 
 def test_products_of_an_iteration_are_those_that_the_page_counts():

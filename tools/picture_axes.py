@@ -16,7 +16,7 @@ _CLIFF = 0.08  # part of an axis that has only the way to where curves go
 _ASTRAY = 3  # quartile distances below the middle half: what is lower would flatten the others
 _SPREAD = 0.5  # of what curves take, above and below, that is left to the spread of seeds
 _HIGHEST = 100.0  # of a logarithmic axis: what grows beyond has diverged
-_SAMPLE = 0.045  # length of a name's sample of its line, in widths of a panel
+_SAMPLE = 0.07  # length of a name's sample of its line, in widths of a panel
 RIGHT = 1.02  # where words begin beside a panel, in its widths
 _BAR = 0.016  # from a bar to the next
 _WORDS = 0.9  # inches of a panel's height that its words take
@@ -55,7 +55,7 @@ def close_up(
     astray = -np.inf if whole else first - _ASTRAY * (third - first)
     low = min(max(known.min(), astray), *levels, 1e9)
     high = max(known.max(), *levels, *(np.nanmax(y) for y in curves if peaks), -1e9)
-    most = _SPREAD * (high - low)
+    most = _SPREAD * (high - low) if len(curves) > 1 else np.inf  # one is flattened by nothing
     low = min(low, max(np.min(spread, initial=low), low - most))
     high = max(high, min(np.max(spread, initial=high), high + most))
     room = 0.08 * (high - low) or 0.1

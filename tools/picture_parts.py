@@ -91,7 +91,7 @@ def dressed(panel: Any) -> None:
 
 def curve(panel: Any, one: Series, **line: Any) -> None:
     """The mean over seeds; few evaluations are marked."""
-    mark = "." if len(one.x) <= _FEW else ""
+    mark = "." if one.evaluations <= _FEW else ""
     panel.curves += panel.plot(one.x, one.mean, marker=mark, **line)
 
 

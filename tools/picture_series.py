@@ -19,6 +19,7 @@ class Series(NamedTuple):
     x: np.ndarray
     y: np.ndarray  # a row for each seed; nan from where on a run has diverged
     diverged: list[tuple[float, float]]  # the last evaluation of runs that did
+    evaluations: int  # of a run, whether or not all of them are of use
 
     @property
     def mean(self) -> np.ndarray:
@@ -38,9 +39,9 @@ class Series(NamedTuple):
     def distance(self, optimum: float | None) -> "Series":
         """The distance to an optimum; nothing where it is not known."""
         if optimum is None:
-            return Series(self.x[:0], self.y[:, :0], [])
+            return self._replace(x=self.x[:0], y=self.y[:, :0], diverged=[])
         far = [(x, max(abs(y - optimum), _FLOOR)) for x, y in self.diverged]
-        return Series(self.x, np.maximum(np.abs(self.y - optimum), _FLOOR), far)
+        return self._replace(y=np.maximum(np.abs(self.y - optimum), _FLOOR), diverged=far)
 
     def above_rounding(self) -> "Series":
         """Without its end, where it is known to rounding only."""
@@ -48,7 +49,7 @@ class Series(NamedTuple):
             return self
         end = int(np.argmax(self.high < _ROUNDING))
         end += self.high[max(end - 1, 0)] < _NEAR_ROUNDING  # in single precision it ends before
-        return Series(self.x[:end], np.maximum(self.y[:, :end], _ROUNDING), self.diverged)
+        return self._replace(x=self.x[:end], y=np.maximum(self.y[:, :end], _ROUNDING))
 
 
 def series(runs: Sequence[Run], metric: str, cost: Cost) -> Series:
@@ -72,4 +73,4 @@ def series(runs: Sequence[Run], metric: str, cost: Cost) -> Series:
                 values[i] = last[metric]
         if run.status == "diverged":
             diverged.append((cost(last), last[metric]))
-    return Series(x, y, diverged)
+    return Series(x, y, diverged, len(rounds))
