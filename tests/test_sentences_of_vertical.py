@@ -147,3 +147,24 @@ def test_what_is_said_of_algorithms_6_to_10():
     assert mean["10: dual"] == total["6: slacks"] == total["9: augmented"] == math.inf
     assert total["1: EGVFL"] / total["10: dual"] == pytest.approx(3, abs=0.1)
     assert min(total.values()) == total["10: dual"]
+
+
+def test_what_is_said_of_tuned_steps_on_mnist():
+    best = step_tables.best("vertical-mnist-tuned")
+    needed = {method: line["iterations"][0] for method, line in best.items()}
+    sent = {method: round(line["up"] + line["down"]) for method, line in best.items()}
+    assert [needed[m] for m in ("EGVFL", "GD", "AGD", "ADMM", "TopK 25%")] == [
+        130,
+        690,
+        80,
+        40,
+        640,
+    ]
+    assert [sent[m] for m in ("EGVFL", "GD", "RandK 25%", "TopK 25%")] == [520, 1380, 419, 982]
+    assert [round(best[m]["up"]) for m in ("2 of 5", "EGVFL")] == [307, 260]
+    counted = [
+        products("vertical-mnist-tuned", *one) for one in [("coordinates 25%", 25), ("EGVFL",)]
+    ]
+    assert counted == [380, 520]
+    at, gap = gaps("vertical-mnist-tuned")["TopK 25%"]
+    assert at[gap > 1e-4].max() + 10 == 820
