@@ -169,3 +169,18 @@ def test_the_same_settings_ended_otherwise_where_evaluations_were_more():
     of = [seeds_of(name)["QuPeL, 1 bit"] for name in ("personal-mnist", "personal-mnist-qupel")]
     apart = [abs(last(one) - last(other)) for one, other in zip(*of, strict=True)]
     assert 0.1 < max(apart) < 0.115
+
+
+def test_claims_on_qupel_and_pfedme_are_reversed_here():
+    """Points by which QuPeL at 2 bits is below local training at 2 bits, and below FedAvg."""
+
+    def ends(name, method):
+        return 100 * float(np.mean([last(run) for run in seeds_of(name)[method]]))
+
+    for name, below in (("personal-mnist", (0.6, 0.3)), ("personal-mnist-4", (0.3, 0.9))):
+        for method, points in zip(("local, 2 bits", "FedAvg"), below, strict=True):
+            apart = ends(name, method) - ends(name, "QuPeL, 2 bits")
+            assert apart == pytest.approx(points, abs=0.06)
+    assert ends("personal-mnist", "local") - ends("personal-mnist", "pFedMe") == pytest.approx(
+        0.2, abs=0.03
+    )
