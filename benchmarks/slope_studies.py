@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 
 import fedloom as fl
-from benchmarks import personal_collapse, personal_studies, robust_seconds, vertical_head
+from benchmarks import (
+    personal_collapse,
+    personal_studies,
+    robust_iterations,
+    robust_seconds,
+    vertical_head,
+)
 from benchmarks.slope_points import Point, Study
 from fedloom.algorithms import (
     EGVFL,
@@ -221,6 +227,7 @@ def _conditions() -> Iterator[Point]:
 
 STUDIES = personal_studies.STUDIES | personal_collapse.STUDIES | vertical_head.STUDIES | {
     **robust_seconds.STUDIES,
+    **robust_iterations.STUDIES,
     "composite-floors": Study(
         "what the first column names", "mean of |x - x*|^2 over rounds 200 to 400",
         {"step size": "1", "rows in a batch": "-1", "clients": "-1"}, _floors,

@@ -1,6 +1,7 @@
 """Sentences of the pages and of the README about the papers, held against raw results.
 
-Those on personal models are in test_personal_sentences.py.
+Those on personal models are in test_personal_sentences.py, on robust methods in
+test_sentences_of_robust.py.
 """
 
 import json
@@ -41,17 +42,8 @@ def test_what_the_readme_says_of_the_papers(setups):
     for data in ("-ijcnn1", "-covtype"):
         stay = {m: row["rounds to stay"] for m, row in of[f"minimax-attendance{data}"].items()}
         assert stay["100 %"] < stay["50 %"] < 200 and stay["25 %"] == "not reached"
-    sex = of["robust-adult-sex"]
-    assert sex["drfa"]["first there"] < sex["afl"]["first there"] / 4
-    assert sex["afl"]["Accuracy, worst client"] > sex["drfa"]["Accuracy, worst client"]
-    assert sex["fedavg"]["first there"] == sex["q_fedavg"]["first there"] == "not reached"
-    race = {m: row["first there"] for m, row in of["robust-adult-race"].items()}
-    assert race["drfa"] < race["fedavg"] < race["q_fedavg"] < int(race["afl"].split()[0])
     digits = {m: row["Accuracy"] for m, row in of["personal-digits"].items()}
     assert digits["QuPeD"] < digits["local"] and digits["FedAvg"] < digits["QuPeD"] - 0.05
-    words = of["robust-shakespeare"]
-    levels = {m: row["Accuracy, worst client"] for m, row in words.items()}
-    assert levels["afl"] < levels["drfa"] - 0.05 and levels["drfa"] < levels["q_fedavg"]
     for network, above in (("mnist", 1), ("femnist", 1), ("ag-news", -1)):
         reached = {m: row["Accuracy"] for m, row in of[f"personal-{network}"].items()}
         for bits in ("", ", 2 bits", ", 1 bit"):
@@ -115,23 +107,6 @@ def test_what_is_said_of_the_pace_of_minimax_methods(setups):
     assert all(rounds["fednest", x] < rounds["ffmdr", x] for x in (1.0, 3.33, 10.0, 33.3))
 
 
-def test_what_is_said_of_the_spread_over_clients():
-    """AFL's is below DRFA's from round 40 on, by sex; by race DRFA and q-FedAvg are level."""
-    raw = raw_results.read(reproductions.RAW / "robust-adult-sex.jsonl")
-    spread = {
-        method: np.mean([run.columns["accuracy_std"] for run in runs], 0)
-        for method, runs in raw.runs.items()
-    }
-    at = np.array(raw.runs["drfa"][0].columns["round"])
-    assert (at[spread["afl"] < spread["drfa"]] == np.arange(40, 1001, 10)).all()
-    lower = spread["drfa"] < np.minimum(spread["fedavg"], spread["q_fedavg"])
-    assert lower[1:].all()  # after the first round that anything was learned in
-    race = raw_results.read(reproductions.RAW / "robust-adult-race.jsonl")
-    ends = {m: [run.columns["accuracy_std"][-1] for run in runs] for m, runs in race.runs.items()}
-    apart = abs(np.mean(ends["drfa"]) - np.mean(ends["q_fedavg"]))
-    assert apart < 0.5 * min(np.std(ends[m], ddof=1) for m in ("drfa", "q_fedavg"))
-
-
 def mean_of(name, metric, method, at=None):
     """Over the seeds, at a round or at the last evaluation."""
     runs = raw_results.read(reproductions.RAW / f"{name}.jsonl").runs[method]
@@ -157,38 +132,6 @@ def test_what_is_said_of_composite_steps():
     assert round(float(slope), 2) == -1.23
     page = " ".join((reproductions.PAGES / "composite.md").read_text().split())
     assert "0.024 with eta = 1, 0.43 with 0.2 and 0.90 with 0.02" in page and "of -1.23" in page
-
-
-def test_what_is_said_of_bytes_of_the_robust_methods(setups):
-    """By sex DRFA saves bytes, by race it does not; AFL on Shakespeare asks every role."""
-    first = {m: row["first there"] for m, row in rows_of("robust-adult-race", setups).items()}
-    assert [first[m] for m in ("drfa", "fedavg", "q_fedavg")] == [20, 40, 50]
-    race = [bytes_at("robust-adult-race", m, first[m]) for m in ("drfa", "fedavg")]
-    assert [round(value / 1e6, 1) for value in race] == [10.9, 10.9]
-    first = {m: row["first there"] for m, row in rows_of("robust-adult-sex", setups).items()}
-    sex = [bytes_at("robust-adult-sex", m, first[m]) for m in ("afl", "drfa")]
-    assert sex[0] / sex[1] == pytest.approx(3, abs=0.02)
-    words = setups["robust-shakespeare"].algorithms
-    assert words["fedavg"].cohort * words["fedavg"].local_steps * 10 == 1000  # AFL: 100 of 100
-
-
-def test_what_is_said_of_fashion_and_shakespeare():
-    """The price in mean accuracy, and who is ahead."""
-    name = "robust-fashion-mnist"
-    ends = [round(mean_of(name, "accuracy", m), 2) for m in ("drfa", "afl", "fedavg")]
-    assert ends == [0.66, 0.62, 0.81]
-    worst = mean_of(name, "accuracy_worst", "drfa, 5 of 10")
-    others = ("fedavg", "afl", "drfa", "q_fedavg")
-    assert round(worst, 2) == 0.13 < min(mean_of(name, "accuracy_worst", m) for m in others)
-    averaged = [mean_of(name, "average_accuracy_worst", m, 100) for m in ("afl", "drfa")]
-    assert averaged[0] > 0.5 > averaged[1]
-    assert mean_of(name, "average_accuracy_worst", "drfa", 200) < 0.5
-    name = "robust-shakespeare"
-    for metric, lead in (("accuracy_worst", 0.008), ("accuracy", 0.010)):
-        found = mean_of(name, metric, "fedavg") - mean_of(name, metric, "drfa")
-        assert round(found, 3) == lead
-    early = [mean_of(name, "accuracy_worst", m, 10) for m in ("fedavg", "q_fedavg", "drfa")]
-    assert [round(v, 2) for v in (*early, mean_of(name, "accuracy_worst", "afl"))] == [0.28] * 4
 
 
 def test_what_is_said_of_the_cost_of_chosen_rates(setups):
