@@ -5,6 +5,7 @@ import statistics
 import numpy as np
 import pytest
 
+from benchmarks.slope_studies import SADDLE
 from fedloom.experiments import papers
 from fedloom.pictures import labels
 from measured import bytes_at, points_of, raw_of, rows_of, setup_of
@@ -140,9 +141,24 @@ def test_what_is_said_of_coins():
 
 
 def test_what_is_said_of_a_known_saddle():
-    """FedNest is ahead of FFMDR nearby only."""
-    rounds = points_of("minimax-accuracies")
-    assert rounds["fednest", 100] < rounds["ffmdr", 100]
-    assert all(rounds["fednest", x] > rounds["ffmdr", x] for x in (1000, 10_000))
-    rounds = points_of("minimax-conditions")
-    assert all(rounds["fednest", x] < rounds["ffmdr", x] for x in (1.0, 3.33, 10.0, 33.3))
+    """FedNest is ahead of FFMDR nearby only; three methods come no nearer with constant steps."""
+    by_accuracy, by_condition = points_of("minimax-accuracies"), points_of("minimax-conditions")
+    assert [by_accuracy["ffmdr", x] for x in (10, 100, 1000, 10_000)] == [5, 15, 30, 40]
+    assert by_accuracy["fednest", 100] < by_accuracy["ffmdr", 100]
+    assert all(by_accuracy["fednest", x] > by_accuracy["ffmdr", x] for x in (1000, 10_000))
+    conditions = (1.0, 3.33, 10.0, 33.3)
+    near = {m: [by_condition[m, x] for x in conditions] for m in ("fednest", "ffmdr")}
+    assert (min(near["fednest"]), max(near["fednest"])) == (10, 15)
+    assert (min(near["ffmdr"]), max(near["ffmdr"])) == (15, 45)
+    assert all(one < other for one, other in zip(near["fednest"], near["ffmdr"], strict=True))
+    constant = ("momentum_local_sgda", "fedsgda_m", "local_sgda")
+    assert [by_accuracy[m, 100] for m in constant] == [400, 480, 485]
+    assert [by_condition[m, 1.0] for m in constant] == [400, 480, 485]
+    for method in constant:
+        assert by_accuracy[method, 1000] is None
+        assert all(by_condition[method, x] is None for x in conditions[1:])
+
+
+def test_all_methods_of_the_known_saddle_had_as_many_settings():
+    assert {len(methods) for methods in SADDLE.values()} == {24}
+    assert set(SADDLE) == {name for name, _ in points_of("minimax-accuracies")}
