@@ -132,6 +132,9 @@ def test_what_is_said_of_the_steps_that_held_out_rows_chose():
         if getattr(method, "dual_lr", 1e-4) != 1e-4 and name != "fednest"
     }
     assert longer == {("a9a", "codasca")}
+    assert methods["w8a"]["ffmdr"].solver.lr == 1e-4
+    for data in set(SETS) - {"ijcnn1"}:  # which has the settings of the other split's search
+        assert setup_of(f"minimax-{data}").over["dual_lr"] == [0.1, 0.01, 0.001, 0.0001]
     fednest = [methods[data]["fednest"] for data in ("ijcnn1", "ijcnn1-fifth")]
     assert [round(method.lr / method.local_steps, 3) for method in fednest] == [0.008, 0.01]
 
