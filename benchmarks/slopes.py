@@ -4,7 +4,7 @@
 
 writes docs/reproductions/raw/composite-floors.json, from which `python -m tools.reproductions`
 makes the table with slopes of straight lines through logarithms. What is varied and measured is in
-`benchmarks/slope_studies.py`. The problems are small, most of them made on the spot.
+the modules of `benchmarks/slope_studies.py`. The problems are small, most of them made on the spot.
 """
 
 import argparse

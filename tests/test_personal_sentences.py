@@ -184,3 +184,30 @@ def test_claims_on_qupel_and_pfedme_are_reversed_here():
     assert ends("personal-mnist", "local") - ends("personal-mnist", "pFedMe") == pytest.approx(
         0.2, abs=0.03
     )
+
+
+def test_what_is_said_of_femnists_digits():
+    """Table 7: centres that stand still, the level, and local training."""
+    found = seeds_of("personal-femnist-digits")
+
+    def ends(method):
+        return np.array([last(run) for run in found[method]])
+
+    widths = ("", ", 2 bits", ", 1 bit")
+    means = [round(100 * float(ends(f"QuPeD{bits}").mean()), 1) for bits in widths]
+    assert means == [94.4, 94.5, 93.4]
+    still = [ends(f"QuPeD{bits}, centres still") for bits in widths[1:]]
+    assert [round(100 * float(values.mean()), 1) for values in still] == [94.7, 92.0]
+    assert (still[1] < ends("QuPeD, 1 bit")).all()
+    assert abs(still[0].mean() - ends("QuPeD, 2 bits").mean()) < ends("QuPeD, 2 bits").std(ddof=1)
+    printed = papers.facts("personal-femnist-digits").printed
+    below = [100 * printed[f"QuPeD{b}"] - mean for b, mean in zip(widths, means, strict=True)]
+    assert all(1.7 < points < 3 for points in below)
+    apart = [ends(f"local{bits}") - ends(f"QuPeD{bits}") for bits in widths]
+    assert all((one > 0).all() for one in apart)
+    assert [round(100 * float(one.mean()), 1) for one in apart] == [0.8, 0.4, 0.8]
+
+    def rise(method):
+        return 100 * float(np.mean([run[36] - run[24] for run in found[method]]))
+
+    assert all(2 < rise(f"QuPeD{bits}") < 4.5 for bits in widths) and 0.4 < rise("local") < 0.6

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks import slope_studies
+from benchmarks import vertical_studies
 from fedloom.experiments import raw_results
 from tools import reproductions, slope_tables, step_tables
 
@@ -122,7 +122,7 @@ def test_what_is_said_of_table_1_as_slopes():
     assert points["6: slacks"][largest][0] / points["EGVFL"][largest][0] == pytest.approx(27, abs=1)
     bounds = {}
     for scale in (50.0, 100.0, 200.0, 300.0):
-        blocks, y, largest = slope_studies._columns(scale)
+        blocks, y, largest = vertical_studies.columns(scale)
         columns, lam = np.concatenate(blocks, 1), largest / 30_000
         x = np.linalg.solve(columns.T @ columns + lam * np.eye(columns.shape[1]), columns.T @ y)
         z, beta = columns @ x, largest ** (-1 / 6)
