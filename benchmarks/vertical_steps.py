@@ -153,7 +153,7 @@ def main() -> None:
     about = {
         "settings": chosen.settings,
         "command": f"python -m benchmarks.vertical_steps {chosen.settings} --factor "
-        f"{chosen.factor:g} --seeds {chosen.seeds}",
+        f"{chosen.factor:g} --seeds {chosen.seeds} --rounds {chosen.rounds}",
         "date": date.today().isoformat(),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}",
         "versions": {package: v for package, v in versions().items() if package != "fedloom"},

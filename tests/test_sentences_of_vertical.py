@@ -166,5 +166,22 @@ def test_what_is_said_of_tuned_steps_on_mnist():
         products("vertical-mnist-tuned", *one) for one in [("coordinates 25%", 25), ("EGVFL",)]
     ]
     assert counted == [380, 520]
+    total = step_tables.best("vertical-mnist-tuned-sum")
+    assert [total[m]["iterations"] for m in ("EGVFL", "GD")] == [[10_900], [700]]
+    assert total["EGVFL"]["up"] / total["GD"]["up"] == pytest.approx(31, abs=0.5)
     at, gap = gaps("vertical-mnist-tuned")["TopK 25%"]
     assert at[gap > 1e-4].max() + 10 == 820
+
+
+def test_what_is_said_of_the_upper_rows_with_all_percentages():
+    name = "vertical-savings-sum"
+    sent = {m: round(line["up"] + line["down"]) for m, line in step_tables.best(name).items()}
+    shares = (50, 25, 10)
+    assert [sent[f"RandK {share}%"] for share in shares] == [3262, 1978, 1138]
+    assert sent["RandK 25%"] < sent["TopK 25%"] < sent["EGVFL"] == products(name, "EGVFL") == 5440
+    taken = [products(name, f"coordinates {share}%", share) for share in shares]
+    assert taken == [3240, 2120, 1008]
+    of = gaps(name)
+    at, gap = of["TopK 10%"]
+    assert "TopK 10%" not in sent and at[gap > 1e-4].max() == 7820 and gap[-1] < 1e-4
+    assert of["TopK 25%"][1].min() < 1e-4 < 1e100 < of["TopK 25%"][1][-1]
