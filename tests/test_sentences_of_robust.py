@@ -10,7 +10,7 @@ import pytest
 
 from conftest import data_folder
 from fedloom.experiments import papers, raw_results, settings
-from tools import reproductions
+from tools import reproductions, slope_tables
 
 PAGE = (reproductions.PAGES / "robust.md").read_text()
 TOLD = " ".join(PAGE.split())
@@ -273,3 +273,22 @@ def test_the_minutes_of_the_list_are_those_under_the_tables():
         seconds = raw_results.read(file).about["seconds_in_rounds"]
         said = 60 * papers.facts(file.stem).minutes
         assert 0.95 * seconds <= said <= max(1.1 * seconds, seconds + 30), file.stem
+
+
+def test_what_is_said_of_seconds():
+    """The first evaluation at 0.77, and what a round takes after the first ten."""
+    found = json.loads((reproductions.RAW / "robust-seconds.json").read_text())
+    of = slope_tables.series(found)
+    curves = {name: [(x, values[0]) for x, values in points.items()] for name, points in of.items()}
+    there = {
+        name: next(((x, 10 * i) for i, (x, value) in enumerate(curve) if value >= 0.77), None)
+        for name, curve in curves.items()
+    }
+    assert there == {"drfa": (5.6, 50), "afl": (16.0, 400), "fedavg": None, "q_fedavg": None}
+    begun = [curve[1][0] for curve in curves.values()]
+    assert (min(begun), max(begun)) == (1.4, 2.8)
+    took = {
+        name: round(100 * (curve[-1][0] - curve[1][0]) / (len(curve) - 2))
+        for name, curve in curves.items()
+    }
+    assert took == {"drfa": 76, "afl": 39, "fedavg": 43, "q_fedavg": 44}
