@@ -1,7 +1,6 @@
 """Sentences of the pages and of the README about the papers, held against raw results.
 
-Those on personal models are in test_personal_sentences.py, those of other pages in
-test_sentences_of_PAGE.py.
+Those of one page alone are in test_sentences_of_PAGE.py.
 """
 
 import math
