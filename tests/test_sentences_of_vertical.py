@@ -204,3 +204,13 @@ def test_what_the_readme_says_of_savings_on_all_sets():
         if "2 of 5" in sent:
             share = best["2 of 5"]["up"] / best["EGVFL"]["up"]
             assert 0.5 <= share < 0.65 if name in basic else 1 <= share
+
+
+def test_what_is_said_of_a9a_with_all_percentages():
+    name = "vertical-a9a-savings"
+    sent = {m: round(line["up"] + line["down"]) for m, line in step_tables.best(name).items()}
+    assert [sent[f"RandK {share}%"] for share in (50, 25, 10)] == [1154, 684, 322]
+    assert [sent[f"TopK {share}%"] for share in (25, 10)] == [1365, 1325] and sent["EGVFL"] == 1000
+    taken = [products(name, f"coordinates {share}%", share) for share in (50, 25, 10)]
+    assert taken == [1180, 810, 640] and products(name, "EGVFL") == 1000
+    assert all(gap[-1] < 1e-4 for _, gap in gaps(name).values())
