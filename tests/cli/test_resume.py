@@ -139,3 +139,55 @@ def test_a_finished_run_can_be_prolonged(folder, settings, whole):
     assert fl.load(out).history["round"].to_list() == [0, 700, 750]
     assert main(["run", "--resume", str(out), "--set", "run.rounds=20000"]) == 0
     same(fl.load(out), whole)
+
+
+def test_a_refused_change_leaves_the_folder_as_it_was(tmp_path, capsys):
+    file, out = tmp_path / "run.toml", tmp_path / "out"
+    file.write_text(SETTINGS.replace("20000", "2").replace("700", "1"))
+    assert main(["run", str(file), "--out", str(out)]) == 0
+    before = {name: (out / name).read_bytes() for name in ("settings.toml", "settings.json")}
+    assert main(["run", "--resume", str(out), "--set", "algorithm.lr=0.01"]) == 2
+    assert "another algorithm" in capsys.readouterr().err
+    assert {name: (out / name).read_bytes() for name in before} == before
+    assert main(["run", "--resume", str(out)]) == 0
+
+
+def test_a_wrong_method_leaves_the_runs_of_those_before_it(tmp_path, capsys):
+    file, out = tmp_path / "two.toml", tmp_path / "out"
+    text = SETTINGS.replace("[algorithm]", '[[algorithm]]\nkey = "fedavg"\nlr = 0.1\n[[algorithm]]')
+    text = text.replace("20000", "2").replace("700", "1").replace("cohort = 2", "cohort = 11")
+    file.write_text(text)
+    assert main(["compare", str(file), "--out", str(out)]) == 2
+    assert "cohort" in capsys.readouterr().err
+    assert len(list(out.rglob("result.json"))) == 1
+    file.write_text(
+        text.replace('key = "fedavg"\nlr = 0.1\n', 'key = "fedavg"\nlr = 0.1\ncohort = 11\n')
+    )
+    empty = tmp_path / "mine"
+    empty.mkdir()
+    assert main(["compare", str(file), "--out", str(empty)]) == 2
+    assert list(empty.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ('data = "iris"', "data: must be a table; got 'iris'. Write [data]."),
+        ("run = 20", "run: must be a table; got 20. Write [run]."),
+        ("[[run]]\nrounds = 2", "run: must be a table; got [{'rounds': 2}]. Write [run]."),
+        ('partition = "iid"', "partition: must be a table; got 'iid'. Write [partition]."),
+    ],
+)
+def test_a_table_written_as_something_else_is_named(wrong, said, tmp_path, capsys):
+    tables = {
+        "data": '[data]\nname = "iris"',
+        "partition": '[partition]\nscheme = "iid"\nclients = 3',
+        "run": "[run]\nrounds = 2",
+    }
+    name = wrong.strip("[").split()[0].split("]")[0]
+    file = tmp_path / "wrong.toml"
+    others = [text for key, text in tables.items() if key != name]
+    rest = '[problem]\nkind = "multinomial"\n[algorithm]\nkey = "fedavg"\nlr = 0.1\n'
+    file.write_text("\n".join([wrong, *others, rest]))
+    assert main(["run", str(file)]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())

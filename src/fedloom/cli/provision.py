@@ -6,6 +6,7 @@ from pathlib import Path
 from fedloom.cli.output import show_table
 from fedloom.federation.kits import SUBMITTERS, Kit
 from fedloom.federation.provisioning import AUTHORITY, provision, read_project
+from fedloom.hints import needs
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _handle(arguments: argparse.Namespace) -> int:
+    needs("cryptography", "federate")
     from fedloom.federation.expiry import valid_until
 
     kits = provision(read_project(arguments.project), arguments.out, renew=arguments.renew)

@@ -15,6 +15,7 @@ from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
 from fedloom.experiments.written import runnable
+from fedloom.files import write_bytes
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
 from fedloom.metrics.chosen import NEED_OPTIMUM
@@ -42,9 +43,14 @@ def run(
 
 @contextlib.contextmanager
 def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFolder]:
-    """A folder with the settings in it; it is removed again where they turn out to be wrong."""
+    """A folder with the settings in it; where they turn out to be wrong it is as it was before.
+
+    Runs that ended stay, as of methods before the one whose settings are wrong.
+    """
     resolved = settings.resolved()
     folder = RunFolder(out, {"settings": resolved})
+    existed = out.exists()
+    before = {file: file.read_bytes() for file in out.glob("settings.*")} if resume else {}
 
     def begin() -> None:
         if not resume and out.exists() and any(out.iterdir()):
@@ -61,8 +67,13 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
     except (DivergedError, WorkersError):  # the settings are right, and some runs may have ended
         raise
     except FedloomError:
-        if not resume and hosts.leads():
-            shutil.rmtree(out)
+        if hosts.leads():
+            for file, content in before.items():
+                write_bytes(file, content, shared=True)
+            if not resume and not any(out.rglob("result.json")):
+                shutil.rmtree(out)
+                if existed:
+                    out.mkdir()
         raise
 
 

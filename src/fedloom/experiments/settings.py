@@ -53,6 +53,7 @@ _TABLES = (
     *("run", "compare", "sweep", "federation"),
 )
 _NEEDED = ("data", "problem", "algorithm")
+_SEVERAL = ("algorithm", "wrapper")
 _MADE = "synthetic"
 CODE = "code"  # of resolved settings: the files of one's own, with their SHA-256
 
@@ -181,8 +182,9 @@ def _parse_file(
     tables: dict[str, Any], file: Path, text: str, overrides: list[str] | None
 ) -> Settings:
     """Check settings that lie on this machine: whoever runs them may name code of their own."""
-    name_files_absolutely(tables, file.resolve().parent)
     place = Location(str(file), text, admit=whatever_is_named, overrides=tuple(overrides or ()))
+    _check_tables(tables, place)
+    name_files_absolutely(tables, file.resolve().parent)
     return parse(tables, place)
 
 
@@ -206,11 +208,7 @@ def text_of(file: Path) -> str:
 
 def parse(tables: dict[str, Any], place: Location) -> Settings:
     """Check the tables of a settings file; `place.admit` says which code they may have loaded."""
-    for name in tables:
-        if name not in _TABLES:
-            raise (place / name).error(
-                f"is not a table of a settings file. {closest(name, _TABLES)}"
-            )
+    _check_tables(tables, place)
     for name in _NEEDED:
         if not tables.get(name):
             raise place.error(f"needs a table [{name}]. Add it.")
@@ -240,6 +238,17 @@ def parse(tables: dict[str, Any], place: Location) -> Settings:
         except ProtocolError as error:
             raise (place / "federation" / "secure_aggregation").error(str(error)) from error
     return settings
+
+
+def _check_tables(tables: dict[str, Any], place: Location) -> None:
+    """That all are known, and are tables, but for those of which a file may have several."""
+    for name, table in tables.items():
+        if name not in _TABLES:
+            raise (place / name).error(
+                f"is not a table of a settings file. {closest(name, _TABLES)}"
+            )
+        if name not in _SEVERAL and not isinstance(table, dict):
+            raise (place / name).error(f"must be a table; got {table!r}. Write [{name}].")
 
 
 def options_of(tables: dict[str, Any], place: Location) -> dict[str, Any]:
