@@ -168,3 +168,12 @@ def test_a_policy_allows_nothing_by_itself():
     assert Policy().methods == () and Policy().problems == ()
     with pytest.raises(ParameterError):
         Policy(clip=-1.0)
+
+
+def test_what_provisioning_needs_is_named_on_a_plain_installation(tmp_path, monkeypatch, capsys):
+    project = tmp_path / "project.toml"
+    project.write_text("")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["provision", str(project), "--out", str(tmp_path / "kits")]) == 2
+    assert "Install fedloom[federate]" in capsys.readouterr().err
+    assert not (tmp_path / "kits").exists()
