@@ -1,5 +1,7 @@
 """The estimators keep scikit-learn's contract, and train over sites."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -94,3 +96,13 @@ def test_numbers_and_generators_of_numpys_as_searches_draw_them():
     drawn = [weights(2, np.random.RandomState(seed)) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert (drawn[0] != drawn[2]).any()
+
+
+def test_ctrl_c_ends_a_fit_and_leaves_no_model(monkeypatch):
+    """So a search over many fits ends too."""
+    stopped = SimpleNamespace(status="interrupted")
+    monkeypatch.setattr("fedloom.sklearn.simulate", lambda *given, **options: stopped)
+    fresh = FederatedClassifier(rounds=1)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X, CLASSES, sites=SITES)
+    assert not hasattr(fresh, "result_")

@@ -88,7 +88,7 @@ class _Federated(BaseEstimator):
             labels,
         )
         self.problem_ = problem
-        self.result_ = simulate(
+        result = simulate(
             self._method(),
             problem,
             clients,
@@ -98,7 +98,9 @@ class _Federated(BaseEstimator):
             eval_every=self.rounds,
             progress=False,
         )
-        self.n_iter_ = self.rounds
+        if result.status == "interrupted":  # a search must end, and not go on with half a model
+            raise KeyboardInterrupt
+        self.result_, self.n_iter_ = result, self.rounds
 
     def _seed(self) -> int:
         """The seed; a generator of NumPy's draws one."""

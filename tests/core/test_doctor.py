@@ -113,3 +113,12 @@ def test_how_threads_meet_is_said(monkeypatch):
         assert why in found.advice
     monkeypatch.setattr(environment, "cores", lambda: 1)
     assert not list(environment._cores())
+
+
+def test_ctrl_c_is_no_fault_of_the_device(monkeypatch):
+    class Stopped:
+        status = "interrupted"
+
+    monkeypatch.setattr(known_answers, "simulate", lambda *given, **options: Stopped())
+    with pytest.raises(KeyboardInterrupt):
+        known_answers.solve(known_answers.tasks()["egvfl"], "float64")

@@ -207,3 +207,9 @@ def test_a_bundled_set_end_to_end():
     assert len(clients) == 10
     assert clients.classes == 10
     assert clients.sizes.sum() + clients.test_sizes.sum() == 1797
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x"])
+def test_a_seed_that_is_none_is_refused(seed):
+    with pytest.raises(ParameterError, match="partition: seed must be a whole number"):
+        partition(dataset([0, 1, 2, 0, 1, 2]), "iid", clients=3, seed=seed)

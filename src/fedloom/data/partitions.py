@@ -25,7 +25,7 @@ from fedloom.data.schemes import (
 from fedloom.errors import DataError, ParameterError
 from fedloom.hints import closest
 from fedloom.on_disk import OnDisk
-from fedloom.parameters import between, check, flag
+from fedloom.parameters import at_least, between, check, flag
 from fedloom.pytrees import plain
 from fedloom.rows import Rows
 
@@ -95,7 +95,8 @@ def partition(
             f'fl.data.load("digits") returns; what is divided already needs no partition.'
         )
     chosen = _choose(scheme, parameters)
-    test_fraction = plain(test_fraction)
+    test_fraction, seed = plain(test_fraction), plain(seed)
+    check("partition", "seed", seed, at_least(0))
     check("partition", "test_fraction", test_fraction, between(0, 1).or_none("no test rows"))
     check("partition", "normalise", normalise, flag)
     rng = np.random.default_rng(seed)

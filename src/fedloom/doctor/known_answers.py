@@ -117,6 +117,8 @@ def solve(task: Task, precision: str) -> np.ndarray:
         devices=1,
         progress=False,
     )
+    if result.status == "interrupted":  # which is no fault of the device
+        raise KeyboardInterrupt
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(result.model)])
 
 
