@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import tomllib
 
 import pytest
@@ -61,6 +62,18 @@ def test_seeds_of_a_method_stand_together(folder):
     assert tomllib.loads(study.settings) == tomllib.loads(SETTINGS) | {
         "run": {"rounds": 9, "eval_every": 3}
     }
+
+
+def test_a_seed_counts_once(folder, tmp_path):
+    """The same runs copied, or named twice, are no more seeds."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder / "both", copy)
+    for given in ([folder / "both", copy], [copy, copy]):
+        (study,) = read(given)
+        assert len(study.methods) == 4
+        assert all(
+            sorted(run.about["seed"] for run in runs) == [0, 1] for runs in study.methods.values()
+        )
 
 
 def test_runs_on_other_problems_are_other_studies(folder):

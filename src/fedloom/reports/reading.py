@@ -30,6 +30,11 @@ class Run(NamedTuple):
         return parts[-1] if parts else self.result.about["algorithm"].split("(")[0]
 
     @property
+    def seed(self) -> int | None:
+        """That of all its draws."""
+        return self.result.about.get("seed")
+
+    @property
     def variant(self) -> tuple[Any, ...]:
         """What two seeds of one method have in common."""
         about = self.result.about
@@ -109,7 +114,11 @@ def _question(result: Result) -> tuple[Any, ...]:
 def _study(runs: Sequence[Run]) -> Study:
     variants: dict[str, dict[tuple[Any, ...], list[Run]]] = {}
     for run in runs:
-        variants.setdefault(run.method, {}).setdefault(run.variant, []).append(run)
+        known, copy = variants.setdefault(run.method, {}), 0
+        # A seed counts once: a run that was made or named again stands for itself.
+        while any(run.seed == other.seed for other in known.get((*run.variant, copy), ())):
+            copy += 1
+        known.setdefault((*run.variant, copy), []).append(run)
     methods = {}
     for name, known in variants.items():
         for number, seeds in enumerate(known.values(), 1):
