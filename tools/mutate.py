@@ -88,7 +88,11 @@ TESTS = {  # the longest prefix of a path counts
     "rounds/parts": [*_ENGINE, "core/test_memory.py", "core/test_divided_rows.py"],
     "exchange": _ENGINE,
     "exchange/expected": [*_ENGINE, "core/test_expected.py"],
-    "exchange/secure": ["federation/test_secure.py", "federation/test_active_server.py"],
+    "exchange/secure": [
+        "federation/test_secure.py",
+        "federation/test_active_server.py",
+        "federation/test_sums_once.py",
+    ],
     "measuring": _ENGINE,
     "measuring/evaluation": [*_ENGINE, "papers/test_composite.py"],
     "measuring/joint_evaluation": ["core/test_vertical_parts.py", "papers/test_vertical.py"],

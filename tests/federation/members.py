@@ -1,6 +1,10 @@
 """Members of secure sums with certificates, without rows, and a hub that sums over them."""
 
+import numpy as np
+import pytest
+
 from federation.authority import certify
+from fedloom.errors import FedloomError, UnopenedError
 from fedloom.exchange.hub import Letter, Lost
 from fedloom.exchange.secure.circle import Circle
 from fedloom.exchange.secure.hub import SecureHub
@@ -9,6 +13,7 @@ from fedloom.exchange.secure.ledger import Ledger
 from fedloom.exchange.secure.member import Member
 
 PLAIN = {"round": (("plain",),)}
+VECTORS = np.random.default_rng(7).normal(size=(5, 6))
 
 
 def members(folder, count, weights, sums, answers, least=()):
@@ -74,3 +79,30 @@ def secure_sum(folder, vectors, leave):
     transport = Members(folder, vectors, leave)
     arrived, total = summing(transport, range(len(vectors)), len(vectors[0]))
     return arrived, total, transport
+
+
+class Attack(Members):
+    """A transport that changes letters, and notes who refuses what."""
+
+    def __init__(self, folder, vectors=VECTORS, change=lambda id, letter: letter, **options):
+        super().__init__(folder, vectors, options.pop("leave", {}), **options)
+        self.change = change
+        self.refusals = {}
+        self.said = {}  # phase -> who answered
+
+    def send(self, letters):
+        answers = {}
+        for id, letter in letters.items():
+            try:
+                if id in self.leave.get(letter.phase, ()):
+                    raise UnopenedError("gone")
+                answers[id] = self.members[id].reply_to(self.change(id, letter))
+                self.said.setdefault(letter.phase, set()).add(id)
+            except FedloomError as error:
+                self.refusals[id] = error
+                answers[id] = Lost(str(error))
+        return answers
+
+    def opens_nothing(self, ids=range(5), round=1):
+        with pytest.raises(UnopenedError):
+            summing(self, ids, VECTORS.shape[1], round)
