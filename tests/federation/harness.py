@@ -185,4 +185,9 @@ def federation(folder: Path, chosen, *, run="a-run", resume=False, wires=None, h
         for kit in kits if chosen.federation.secure_aggregation else ():
             certify(kit)
         wires = {kit.name: Wire(kit) for kit in kits}
-    return Conductor(job_of(chosen, run, resume), restarted(wires), folder / "server"), wires
+    return conductor(job_of(chosen, run, resume), wires, folder), wires
+
+
+def conductor(job, wires, folder, submitter="lead@fedloom.local"):
+    """A job at the server in a folder, over fresh sites."""
+    return Conductor(job, restarted(wires), folder / "server", submitter=submitter)

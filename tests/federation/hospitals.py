@@ -3,10 +3,10 @@
 import numpy as np
 import polars as pl
 
-from federation.harness import NAMES, SMALL, Wire, restarted, settings
+from federation import harness
+from federation.harness import NAMES, SMALL, Wire, settings
 from fedloom.federation.job import job_of
 from fedloom.federation.policy_file import policy_text, set_data
-from fedloom.federation.server.conductor import Conductor
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
 ALLOWED = {
@@ -38,7 +38,7 @@ def hospitals(folder, chosen, change=lambda table: table, **policy):
         set_data(kit, folder / f"{name}.csv")
         change(table).write_csv(folder / f"{name}.csv")
         wires[name] = Wire(kit)
-    return Conductor(job_of(chosen, "a-run"), restarted(wires), folder / "server"), wires
+    return harness.conductor(job_of(chosen, "a-run"), wires, folder), wires
 
 
 def chosen(data, **changes):

@@ -3,13 +3,13 @@
 import numpy as np
 import polars as pl
 
+from federation import harness
 from federation.authority import certify
-from federation.harness import Wire, restarted
+from federation.harness import Wire
 from fedloom.experiments.locations import Location
 from fedloom.experiments.settings import parse
 from fedloom.federation.job import job_of
 from fedloom.federation.policy_file import policy_text, set_data, set_policy
-from fedloom.federation.server.conductor import Conductor
 from fedloom.preparation import PartyFiles
 
 NAMES = ("laboratory", "clinic", "insurer")
@@ -79,4 +79,4 @@ def federation(folder, chosen, *, run="a-run", resume=False, wires=None, labels=
             (folder / "server").mkdir()
             set_data(folder / "server", files / "laboratory.parquet")
             set_policy(folder / "server", **OWN)
-    return Conductor(job_of(chosen, run, resume), restarted(wires), folder / "server"), wires
+    return harness.conductor(job_of(chosen, run, resume), wires, folder), wires

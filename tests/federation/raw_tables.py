@@ -4,10 +4,9 @@ import numpy as np
 import polars as pl
 
 from federation import harness
-from federation.harness import NAMES, SMALL, restarted
+from federation.harness import NAMES, SMALL
 from fedloom.federation.job import job_of
 from fedloom.federation.policy_file import policy_text, set_data
-from fedloom.federation.server.conductor import Conductor
 
 PROBLEM = {"kind": "logistic", "l2": 0.1, "intercept": True}
 ALLOWED = {
@@ -50,7 +49,7 @@ def federation(folder, chosen, *, wires=None, resume=False, **policy):
             wires[name] = harness.Wire(kit)
     job = job_of(chosen, "a-run", resume)
     assert job.tables["data"]["sites"] == "*"  # where the simulator finds files is not sent
-    return Conductor(job, restarted(wires), folder / "server"), wires
+    return harness.conductor(job, wires, folder), wires
 
 
 def two_needed(folder, **policy):

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from federation import parties
+from federation import harness, parties
 from federation.harness import federation, refused, settings
 from fedloom.errors import FederationError, RefusedError
 from fedloom.federation.job import job_of
-from fedloom.federation.server.conductor import Conductor
 from fedloom.federation.site.service import SiteService
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
@@ -155,7 +154,7 @@ def test_metrics_that_the_settings_do_not_name_cannot_be_had(tmp_path):
         return given
 
     line.service.call = greedy
-    Conductor(job_of(settings(algorithm=FEDAVG, run=run), "a-run"), wires, tmp_path / "s").run()
+    harness.conductor(job_of(settings(algorithm=FEDAVG, run=run), "a-run"), wires, tmp_path).run()
     assert told and all(set(facts) == {"accuracy", "rows", "scored"} for facts in told)
 
 

@@ -7,13 +7,13 @@ import pytest
 
 import fedloom as fl
 from cli.own_code import METHOD, PARTS, announced
+from federation import harness
 from federation.harness import ALGORITHM, federation, hello, refused, settings
 from fedloom.errors import FederationError, RefusedError, SettingsError
 from fedloom.experiments.locations import Location, whatever_is_named
 from fedloom.experiments.settings import parse
 from fedloom.federation.job import Job, job_of
 from fedloom.federation.people.submission import follow
-from fedloom.federation.server.conductor import Conductor
 from fedloom.federation.site.service import SiteService
 
 TRAP = """
@@ -133,7 +133,7 @@ def test_the_server_imports_no_module_because_a_job_names_it(attack, packages, t
     tables = job_of(settings(), "a-run").tables
     text = json.dumps(ATTACKS[attack]).replace("{folder}", str(packages))
     with pytest.raises((RefusedError, SettingsError)):
-        Conductor(Job("a-run", tables | json.loads(text)), {}, tmp_path)
+        harness.conductor(Job("a-run", tables | json.loads(text)), {}, tmp_path)
     assert sprung(packages) == [] and not {"trap", "antigravity"} & set(sys.modules)
 
 

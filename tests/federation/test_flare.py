@@ -14,6 +14,7 @@ from federation.harness import NAMES, clients, same_to_rounding, settings
 from fedloom.errors import FederationError
 from fedloom.federation.kits import Kit
 from fedloom.federation.people import submission, trial
+from fedloom.federation.people.session import connected
 from fedloom.federation.provisioning import Project, provision
 from fedloom.federation.reaching import address
 
@@ -90,8 +91,30 @@ def test_a_method_that_is_not_allowed_is_refused_by_the_sites(made, tmp_path):
 
 def test_a_role_without_the_right_may_not_submit(made, tmp_path):
     chosen = settings(federation={"sites": list(NAMES)})
-    with pytest.raises(FederationError, match="role may not do that"):
+    with pytest.raises(FederationError, match="kit may not do that"):
         submission.follow(member(made), chosen, tmp_path / "result")
+
+
+def test_a_person_gives_a_site_no_orders_past_the_server(made, monkeypatch):
+    """FLARE's server hands them on, and FLARE's site follows them: `cat` of any file, say."""
+    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+    from nvflare.private.admin_defs import Message
+    from nvflare.private.defs import CellChannel, new_cell_message
+
+    site = made.sites[0]
+    with connected(member(made)) as session:
+        honest = getattr(CoreCell._process_received_msg, "__wrapped__")  # noqa: B009
+        monkeypatch.setattr(CoreCell, "_process_received_msg", honest)  # she would hear answers
+        cell = session._flare.api.cell
+        order = Message("sys.shell", f"cat {site.path / 'policy.toml'}")
+        asked = {"channel": CellChannel.CLIENT_MAIN, "topic": "admin", "timeout": 3.0}
+        answer = cell.send_request(
+            target=site.name, request=new_cell_message({}, order), **asked, optional=True
+        )
+    assert answer.payload is None
+    assert "sys.shell" not in (site.path / "audit.log").read_text()
+    dropped = f"for '{site.name}', by way of"
+    assert dropped in (made.server.path / "console.txt").read_text()
 
 
 def test_tls_refuses_a_certificate_of_another_authority(made, tmp_path):

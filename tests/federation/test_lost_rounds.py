@@ -6,11 +6,11 @@ import jax
 import numpy as np
 import pytest
 
+from federation import harness
 from federation.harness import MORE, Wire, clients, federation, policies, refused, settings
 from fedloom.errors import FederationError
 from fedloom.federation.job import job_of
 from fedloom.federation.server import course, sites
-from fedloom.federation.server.conductor import Conductor
 from fedloom.federation.server.sites import SiteError
 from tiers import in_turn
 
@@ -191,7 +191,7 @@ def test_two_sites_are_too_few_for_a_secure_run(tmp_path):
 
 def test_without_certificates_there_is_no_secure_run(tmp_path):
     wires = {kit.name: Wire(kit) for kit in policies(tmp_path, clients(4), **POLICY)}
-    conductor = Conductor(job_of(chosen(), "a-run", False), wires, tmp_path / "server")
+    conductor = harness.conductor(job_of(chosen(), "a-run"), wires, tmp_path)
     (said,) = refused(conductor, "needs the certificates of a provisioned kit")
     assert said.startswith("0 of 4 sites take part")
 

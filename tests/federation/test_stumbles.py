@@ -235,7 +235,7 @@ def test_what_the_server_does_not_allow_is_said_in_plain_words(tmp_path):
         def submit_job(self, folder):
             raise RuntimeError("user 'mia' is NOT authorized for 'submit_job'")
 
-    with pytest.raises(FederationError, match=r"role may not do that.*a member may look on"):
+    with pytest.raises(FederationError, match=r"kit may not do that.*a member may look on"):
         Session(Refusing()).submit(tmp_path)
 
 

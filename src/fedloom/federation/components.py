@@ -3,6 +3,7 @@
 They come from the fedloom that is installed at each end; a job only names them.
 """
 
+import json
 import logging
 import threading
 import time
@@ -75,7 +76,12 @@ class ServerSide:
         conductor: Conductor | None = None
         try:
             check_version(self._version, "whoever submitted the run")
-            conductor = Conductor(Job.from_text(self._job), calls, home, log=log.info)
+            meta = json.loads(Path(workspace.get_job_meta_path(context.get_job_id())).read_text())
+            conductor = Conductor(
+                *(Job.from_text(self._job), calls, home),
+                submitter=meta["submitter_name"],
+                log=log.info,
+            )
             status = conductor.status
             context.get_engine().register_app_command(
                 TOPIC, lambda topic, data, ctx: {**status(), "failed": self._failed}

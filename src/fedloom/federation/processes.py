@@ -25,13 +25,17 @@ CONSOLE = "console.txt"
 # FLARE starts a timer thread for every reply, which lives as long as both together: by default 65
 # seconds, thousands of threads. The time is the window in which a lost packet is sent again.
 _STREAMING = {"streaming_retry_timeout": 2.0, "streaming_retry_wait": 1.0}
-# Nobody may send code or look into files. Who leads runs may submit, follow, end and fetch them.
-_LEADS = ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate", "app_command")
-_CLOSED = {"byoc": "none", "shell_commands": "none"}
+# Nobody may send code or look into files. Who leads runs may submit them, follow all, and end and
+# fetch their own: a result has the model, and how it does at each site.
+_LEADS = {
+    **dict.fromkeys(("submit_job", "view", "operate", "app_command"), "any"),
+    **dict.fromkeys(("manage_job", "download_job"), "n:submitter"),
+}
+_CLOSED = {"byoc": "none", "shell_commands": "none", "clone_job": "none"}
 RIGHTS = {
-    "project_admin": {**dict.fromkeys(_LEADS, "any"), **_CLOSED},
+    "project_admin": {**_LEADS, "manage_job": "any", **_CLOSED},
     "org_admin": {"manage_job": "o:submitter", "view": "any", "operate": "o:site", **_CLOSED},
-    "lead": {**dict.fromkeys(_LEADS, "any"), "manage_job": "n:submitter", **_CLOSED},
+    "lead": {**_LEADS, **_CLOSED},
     "member": {"view": "any", "app_command": "any", **_CLOSED},
 }
 _REGISTRAR = "nvflare.private.fed.client.fed_client.FederatedClient"  # it says, at level INFO,
@@ -39,7 +43,7 @@ _REGISTERED = b"Successfully registered client"  # when the server has taken a s
 _SILENT_SECONDS = 30  # after which the server no longer counts a silent site as connected
 _MODULES = {
     "server": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
-    "site": ("nvflare.private.fed.app.client.client_train", "fed_client.json"),
+    "site": ("fedloom.federation.site.process", "fed_client.json"),
 }
 
 

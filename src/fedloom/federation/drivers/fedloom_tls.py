@@ -1,3 +1,6 @@
-"""The driver of `fedloom.federation.tls`, where FLARE looks for it."""
+"""The driver of `fedloom.federation.tls`, where all processes of a kit look for it."""
 
+from fedloom.federation.gate import guard
 from fedloom.federation.tls import TlsDriver as TlsDriver
+
+guard()

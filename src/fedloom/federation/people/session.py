@@ -97,8 +97,9 @@ class Session:
             kind = type(error).__name__
             if "not authorized" in str(error).lower():
                 raise FederationError(
-                    "the server says that this kit's role may not do that: a lead may submit runs "
-                    "and fetch them, a member may look on. Ask the coordinator for another kit."
+                    "the server says that this kit may not do that: a lead may submit runs and "
+                    "fetch those, a member may look on. Ask the coordinator for another kit, or "
+                    "who submitted the run for its result."
                 ) from error
             raise FederationError(f"the server says {kind}: {error}. See its log.") from error
 
@@ -113,6 +114,11 @@ def connected(
     """
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
+    from fedloom.federation.gate import guard
+    from fedloom.federation.people.transfers import careful
+
+    guard()
+    careful()
     if patience:
         await_server(kit, patience, say)
     else:

@@ -6,6 +6,8 @@ from typing import Any
 
 import jax
 
+from fedloom.checksums import read_json, write_json
+from fedloom.errors import RefusedError
 from fedloom.exchange.secure.circle import LEAST
 from fedloom.federation.job import Job, admitted_at_server
 from fedloom.federation.server.assembly import Assembly
@@ -30,12 +32,14 @@ class Conductor:
         calls: Mapping[str, Call],
         home: Path,
         *,
+        submitter: str,
         log: Callable[[str], None] = lambda text: None,
     ):
         self.job = job
         self.settings = job.settings(admitted_at_server(home))
         self.federation = self.settings.federation
         self.file = home / "runs" / job.run / "checkpoint.safetensors"
+        self.submitter = submitter  # by the certificate that the job is signed with
         self.log = log
         self.notes: list[str] = []
         self.sites = Sites(calls, self.federation.timeout, self._quorum(len(calls)))
@@ -71,6 +75,7 @@ class Conductor:
         """Say hello, settle who takes part, play all rounds, and return the result."""
         with jax.enable_x64(self.settings.run.precision == "float64"):
             check_fit(self.settings.algorithm, self.settings.problem)
+            self._claim()
             all = self._of_all()
             saved = load_checkpoint(self.file) if self.job.resume else None
             quorum = self._quorum(len(saved.roster["names"])) if saved else None
@@ -88,6 +93,17 @@ class Conductor:
             self.course.play()
             self.sites.close()
             return self.course.result(self.job.run, self.notes)
+
+    def _claim(self) -> None:
+        """Refuse to go on with a run of somebody else, or to write over it."""
+        file = self.file.parent / "submitter.json"
+        whose = read_json(file).get("submitter") if file.exists() else self.submitter
+        if whose != self.submitter:
+            raise RefusedError(
+                f"run {self.job.run!r} was submitted by somebody else, who alone may go on with "
+                f"it. Submit a run of your own, without --resume."
+            )
+        write_json(file, {"submitter": self.submitter})
 
     def _of_all(self) -> ColumnsAtServer | RowsAtServer:
         if isinstance(self.settings.problem, Vertical):
