@@ -20,7 +20,10 @@ from fedloom.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-MISSING = ("", "NA", "NaN", "nan", "null")
+MISSING = (  # as for pandas, so that a file means the same to both
+    *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NULL", "null", "None"),
+    *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+)
 _HEAD = 2**16  # bytes in which the first line is looked for
 _FOR_TYPES = 1000  # rows by which columns are taken for numbers or words, where all others fit
 _PADDED = r"^\s*[+-]?0\d"  # a number that would lose its first digits
@@ -37,7 +40,7 @@ def read_csv(
     """A table from CSV, plain or compressed; blank lines are ignored.
 
     Args:
-        path: The file. Fields that are empty, NA, NaN, nan or null are missing.
+        path: The file. Fields that are one of MISSING, blanks around it aside, are missing.
         dialect: How it is written, as far as that is known.
         names: The names of the columns, where there is no header.
         comment: How lines that are to be skipped begin.
@@ -131,6 +134,8 @@ def _table(
         frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
     if uneven:
         raise unreadable(path, f"{frame.width} columns")
+    texts = [s for s in frame if s.dtype == pl.String]
+    frame = frame.with_columns([s.set(s.str.strip_chars().is_in(MISSING), None) for s in texts])
     return frame if names is None else frame.rename(dict(zip(frame.columns, names, strict=True)))
 
 
