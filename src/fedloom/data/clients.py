@@ -87,6 +87,14 @@ class Clients:
         held = [self.names, self.train.x.shape, self.sizes, self.train.y, self.test_sizes]
         return of_arrays(*held, () if self.test is None else self.test.y)
 
+    def described(self) -> dict[str, Any]:
+        """What is to be known of the rows where a model that learned from them is used."""
+        return {
+            "shape": list(self.train.x.shape[1:]),
+            "labels": None if self.labels is None else list(map(str, self.labels)),
+            "normalisation": self.normalisation and self.normalisation.as_dict(),
+        }
+
     def is_complete(self) -> bool:
         """Whether no number is missing in any row."""
         held = [self.train] if self.test is None else [self.train, self.test]

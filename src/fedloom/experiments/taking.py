@@ -4,7 +4,9 @@ import copy
 from pathlib import Path
 from typing import Any
 
+from fedloom.checksums import understood
 from fedloom.data.clients import Clients
+from fedloom.data.normalising import Normalisation
 from fedloom.deploy import hub_model, take
 from fedloom.deploy.deployed import Deployed
 from fedloom.errors import DataError, FedloomError
@@ -53,8 +55,11 @@ def taken(
     if preparation is not None:
         shape = (len(preparation.features),)
         return hub_model(problem, found.model, shape, preparation.classes, preparation)
-    clients = clients_of(found, where)
-    return hub_model(problem, found.model, clients.train.x.shape[1:], clients.labels)
+    # Older folders do not say it, and those of federations.
+    rows = found.about.get("kind of rows") or clients_of(found, where).described()
+    with understood(Path(where)):
+        scaled = Normalisation.from_dict(rows["normalisation"])
+        return hub_model(problem, found.model, rows["shape"], rows["labels"], None, scaled)
 
 
 def opened(model: Result | Deployed | str | Path) -> tuple[Result | Deployed, str]:
