@@ -10,7 +10,7 @@ from fedloom.data.normalising import Normalisation
 from fedloom.deploy import hub_model, take
 from fedloom.deploy.deployed import Deployed
 from fedloom.errors import DataError, FedloomError
-from fedloom.experiments import building, settings
+from fedloom.experiments import building, same_rows, settings
 from fedloom.experiments.addresses import beside, digest_of, file_of, networks
 from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.settings import CODE, Settings
@@ -88,6 +88,11 @@ def clients_of(result: Result, where: str) -> Clients:
         raise DataError(
             f"{where} was run on the sites {', '.join(names)}; its data are now of "
             f"{', '.join(clients.names)}. Put the files back, or give no site."
+        )
+    if others := same_rows.changed(result.about, same_rows.noted(clients)):
+        raise DataError(
+            f"{where} is of a run with {others} since. Put back the data of the run, or run its "
+            f"settings anew."
         )
     return clients
 
