@@ -146,6 +146,23 @@ def test_what_counts_as_missing_does_so_for_every_reader(tmp_path, missing):
         assert fl.data.load(tmp_path / "a.csv", label="sick", missing="drop").x.shape[0] == 2
 
 
+def test_none_is_a_gap_among_numbers_and_a_word_among_words(tmp_path):
+    rows = "".join(f"{i},{i}.5,None,{'None' if i % 3 else 'mild'}\n" for i in range(30))
+    text = f"age,dose,drink,stage\nNone,None,beer,mild\n{rows}"
+    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "b.csv").write_text(text.replace(",", ";").replace(".", ","))
+    for name in "ab":
+        frame = read_frame(tmp_path / f"{name}.csv")
+        assert frame.dtypes == [pl.Int64, pl.Float64, pl.String, pl.String]
+        assert [series.null_count() for series in frame] == [1, 1, 0, 0]
+    clients = SiteFiles(str(tmp_path), "stage", features=["age", "dose", "drink"]).clients()
+    assert clients.labels.tolist() == ["None", "mild"] and clients.sizes.tolist() == [31, 31]
+    assert clients.preparation.features[-2:] == ["drink=None", "drink=beer"]
+    codes = pl.DataFrame({"code": ["007", "None"], "y": [0, 1]})
+    codes.write_csv(tmp_path / "c.csv")
+    assert read_frame(tmp_path / "c.csv", codes=["code"])["code"].to_list() == ["007", "None"]
+
+
 def test_question_marks_are_words(tmp_path):
     (tmp_path / "a.csv").write_text("ward,sick\n?,0\n-,1\nunknown,1\n")
     assert read_frame(tmp_path / "a.csv")["ward"].to_list() == ["?", "-", "unknown"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
+from fedloom.data import strays
 from fedloom.data.dialects import Dialect
 from fedloom.data.packed import packing_of, read_bytes
 from fedloom.errors import DataError
@@ -20,8 +21,8 @@ from fedloom.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-MISSING = (  # as for pandas, so that a file means the same to both
-    *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NULL", "null", "None"),
+MISSING = (  # as for pandas, but for None, which is a word too
+    *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NULL", "null"),
     *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
 _HEAD = 2**16  # bytes in which the first line is looked for
@@ -136,7 +137,24 @@ def _table(
         raise unreadable(path, f"{frame.width} columns")
     texts = [s for s in frame if s.dtype == pl.String]
     frame = frame.with_columns([s.set(s.str.strip_chars().is_in(MISSING), None) for s in texts])
+    texts = [s for s in frame if s.dtype == pl.String and s.name not in codes]
+    frame = frame.with_columns([_numbers_beside_none(s) for s in texts])
     return frame if names is None else frame.rename(dict(zip(frame.columns, names, strict=True)))
+
+
+def _numbers_beside_none(series: "pl.Series") -> "pl.Series":
+    """The column with gaps for None, if all else in it are numbers; among words it is a word."""
+    import polars as pl
+
+    others = series.set(series.str.strip_chars() == "None", None)
+    gaps = others.null_count()
+    if gaps in (series.null_count(), len(series)) or strays.no_numbers(others).any():
+        return series
+    for dtype in (pl.Int64, pl.Float64):
+        numbers = others.cast(dtype, strict=False)
+        if numbers.null_count() == gaps:
+            return numbers
+    return others  # which have decimal commas
 
 
 def _is_doubtful(series: "pl.Series", missing: Sequence[str]) -> bool:
