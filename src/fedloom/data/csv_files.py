@@ -136,19 +136,30 @@ def _table(
     if uneven:
         raise unreadable(path, f"{frame.width} columns")
     texts = [s for s in frame if s.dtype == pl.String]
-    frame = frame.with_columns([s.set(s.str.strip_chars().is_in(MISSING), None) for s in texts])
+    frame = frame.with_columns(map(_without_padded, texts))
     texts = [s for s in frame if s.dtype == pl.String and s.name not in codes]
-    frame = frame.with_columns([_numbers_beside_none(s) for s in texts])
+    frame = frame.with_columns(map(_numbers_beside_none, texts))
     return frame if names is None else frame.rename(dict(zip(frame.columns, names, strict=True)))
+
+
+def _without_padded(series: "pl.Series") -> "pl.Series":
+    """The column with gaps for words of MISSING that have blanks around them."""
+    padded = series.str.starts_with(" ") | series.str.ends_with(" ")
+    if not padded.any():
+        return series
+    return series.set(padded & series.str.strip_chars().is_in(MISSING), None)
 
 
 def _numbers_beside_none(series: "pl.Series") -> "pl.Series":
     """The column with gaps for None, if all else in it are numbers; among words it is a word."""
     import polars as pl
 
-    others = series.set(series.str.strip_chars() == "None", None)
+    none = series == "None"
+    if not none.any():
+        return series
+    others = series.set(none, None)
     gaps = others.null_count()
-    if gaps in (series.null_count(), len(series)) or strays.no_numbers(others).any():
+    if gaps == len(series) or strays.no_numbers(others).any():
         return series
     for dtype in (pl.Int64, pl.Float64):
         numbers = others.cast(dtype, strict=False)

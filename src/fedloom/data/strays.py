@@ -7,6 +7,7 @@ from words are columns with many different numbers, and few rows or few words th
 
 from typing import TYPE_CHECKING
 
+from fedloom.data.columns import counted
 from fedloom.data.dialects import WITH_COMMA
 from fedloom.errors import DataError
 
@@ -30,15 +31,17 @@ def refuse(source: object, series: "pl.Series", remedy: str) -> None:
 
     if series.dtype != pl.String:
         return
-    strange = no_numbers(series)
-    others = series.filter(strange)
-    there = series.filter(~strange).str.strip_chars().replace("", None).drop_nulls()
-    few = _ROWS_A_STRAY * len(others) <= len(there) or others.n_unique() <= _MOST_WORDS
-    if few and 0 < len(others) < len(there) and there.n_unique() >= _LEAST_NUMBERS:
+    told = counted(series.str.strip_chars().drop_nulls())
+    told = told.filter(told["value"] != "")
+    strange = no_numbers(told["value"])
+    others, there = told.filter(strange), told.filter(~strange)
+    count, numbers = others["rows"].sum(), there["rows"].sum()
+    few = _ROWS_A_STRAY * count <= numbers or len(others) <= _MOST_WORDS
+    if few and 0 < count < numbers and len(there) >= _LEAST_NUMBERS:
         raise DataError(
-            f"{source}: column {series.name!r} holds numbers in {len(there)} rows and something "
-            f"else in {len(others)}, first {_first(series, strange)}. Correct it; leave the field "
-            f"empty where the value is not known. {remedy}"
+            f"{source}: column {series.name!r} holds numbers in {numbers} rows and something "
+            f"else in {count}, first {_first(series, no_numbers(series))}. Correct it; leave the "
+            f"field empty where the value is not known. {remedy}"
         )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedloom.data import strays
-from fedloom.data.columns import RARE_REASON, tells_of_persons, why_left_out
+from fedloom.data.columns import RARE_REASON, counted, tells_of_persons, why_left_out
 from fedloom.data.dates import Dates, with_parts
 from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.data.frames import read_frame
@@ -149,7 +149,7 @@ def _why_left_out(column: "pl.Series") -> str | None:
     numbers = column.dtype.is_numeric() or str(column.dtype) == "Boolean"
     if why is not None or numbers or column.null_count() == len(column):
         return why
-    counts = tables.words(column).drop_nulls().value_counts(name="rows")["rows"].to_list()
+    counts = counted(tables.words(column).drop_nulls())["rows"].to_list()
     return RARE_REASON if tells_of_persons(counts, len(column)) else None
 
 

@@ -187,9 +187,8 @@ def check_no_key(source: str, series: "pl.Series") -> None:
 
 def words_in(source: str, series: "pl.Series", remedy: str, least: int = 1) -> list[str]:
     """The words that at least so many rows of a column hold, sorted."""
-    values = words(series).drop_nulls()
-    counted = values.value_counts(name="rows")
-    found = counted.filter(counted["rows"] >= least)[series.name].sort().to_list()
+    told = column_kinds.counted(words(series).drop_nulls())
+    found = told.filter(told["rows"] >= least)["value"].sort().to_list()
     if len(found) > MOST_WORDS:
         raise DataError(
             f"{source}: a column of words must have at most {MOST_WORDS} different ones; "
