@@ -1,9 +1,12 @@
 """`fedloom sweep`: what is tried, how it is judged, and that test rows stay unseen."""
 
+import dataclasses
+import functools
 import json
 import re
 import types
 
+import numpy as np
 import pytest
 
 import fedloom as fl
@@ -318,10 +321,11 @@ def test_a_search_that_cannot_be_is_refused(file, tmp_path, capsys, monkeypatch)
 def test_scores_are_of_one_metric_problem_batch_size_and_division(tmp_path):
     """They went by the values of the fields alone: a search by accuracy was decided by losses."""
     iris = fl.data.load("iris")
+    partitioned = functools.partial(fl.data.partition, scheme="iid", clients=3)
     methods = {"fedavg": fl.algorithms.FedAvg(lr=0.1)}
     usual = {
         "problem": fl.problems.Multinomial(),
-        "clients": fl.data.partition(iris, "iid", clients=3),
+        "clients": partitioned(iris),
         "metric": "loss",
         "batch_size": 8,
         "validation": 0.2,
@@ -339,6 +343,7 @@ def test_scores_are_of_one_metric_problem_batch_size_and_division(tmp_path):
         {"problem": fl.problems.Multinomial(l2=1.0)},
         {"batch_size": 1},
         {"clients": fl.data.partition(iris, "iid", clients=3, seed=1)},
+        {"clients": partitioned(dataclasses.replace(iris, x=iris.x + np.eye(150, 4)))},
         {"validation": 0.5},
     ):
         assert scores(tmp_path, **usual | change) == scores(None, **usual | change)

@@ -201,14 +201,15 @@ def test_coefficients_lie_beside_the_result_with_the_signs_of_sites(here, capsys
     assert "must end in .csv" in capsys.readouterr().err
 
 
-def test_models_of_single_sites_show_where_signs_differ(here, capsys):
+def test_models_of_single_sites_show_where_signs_differ(here, capsys, tmp_path):
     assert main(["coefficients", "kept", "--local", "--out", "local.csv"]) == 0
     age = pl.read_csv("local.csv").filter(feature="age").to_dicts()[0]
     assert age["at north"] > 0 > age["at south"]
     south = pl.read_csv("sites/south.csv")
     south.with_columns(sick=pl.lit("no")).write_csv("sites/south.csv")
     try:
-        assert main(["coefficients", "kept", "--local", "--out", "other.csv"]) == 0
+        assert main(["run", "s.toml", "--out", str(tmp_path / "one")]) == 0
+        assert main(["coefficients", str(tmp_path / "one"), "--local", "--out", "other.csv"]) == 0
     finally:
         south.write_csv("sites/south.csv")
     assert "rows of south lack one of the classes" in capsys.readouterr().err

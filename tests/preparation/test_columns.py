@@ -143,3 +143,12 @@ def test_rows_are_counted_as_in_the_file(tmp_path):
 def test_suggestions_do_not_mind_the_case():
     assert closest("AUC", ["accuracy", "auc", "loss"]).startswith("Did you mean 'auc'")
     assert closest("crp", ["CRP", "age"]) == "Did you mean 'CRP'?"
+
+
+def test_a_column_may_be_called_as_a_count_is():
+    named = site("a", 60, 0).train.with_columns(rows=pl.Series(["x", "y"] * 30))
+    made = prepare([SiteTable("a", "a.csv", named, named.clear())], READING).preparation
+    assert made.columns[-1].words == ["x", "y"]
+    keys = named.with_columns(rows=ids(60, 1))
+    made = prepare([SiteTable("a", "a.csv", keys, keys.clear())], READING).preparation
+    assert list(made.left_out) == ["rows"]

@@ -41,6 +41,8 @@ def _handle(arguments: argparse.Namespace) -> int:
     print(f"{out}: takes {_shape(model)}, gives {model.outputs} {said}")
     if model.preparation is not None:
         print("how columns become features is inside; docs/taking-away.md shows how to apply it")
+    if model.normalisation is not None:
+        print("rows are to be normalised first: less the mean, over the deviation, both inside")
     return 0
 
 

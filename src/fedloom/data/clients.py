@@ -9,6 +9,7 @@ import numpy as np
 from fedloom.checksums import of_arrays
 from fedloom.data.arrays import as_numbers, as_pairs, check_alike, check_names
 from fedloom.data.dataset import described, left_out_text
+from fedloom.data.fingerprints import Fingerprint, fingerprint
 from fedloom.data.normalising import Normalisation
 from fedloom.errors import DataError
 from fedloom.on_disk import OnDisk
@@ -79,13 +80,24 @@ class Clients:
         return columns
 
     def identity(self) -> str:
-        """A short digest of who holds which rows, so that runs on others are told apart.
+        """A short digest of who holds which rows, by labels, so that runs on others are told apart.
 
-        Labels tell rows apart. Features do not count: they may be larger than memory, and the last
-        bit of a standardised one may differ on the host where a run goes on.
+        Of features there is a fingerprint, for their last bits may differ on another host.
         """
         held = [self.names, self.train.x.shape, self.sizes, self.train.y, self.test_sizes]
         return of_arrays(*held, () if self.test is None else self.test.y)
+
+    def fingerprint(self) -> Fingerprint | None:
+        """A number of all features, by which others are told apart."""
+        return fingerprint([self.train.x] if self.test is None else [self.train.x, self.test.x])
+
+    def described(self) -> dict[str, Any]:
+        """What is to be known of the rows where a model that learned from them is used."""
+        return {
+            "shape": list(self.train.x.shape[1:]),
+            "labels": None if self.labels is None else list(map(str, self.labels)),
+            "normalisation": self.normalisation and self.normalisation.as_dict(),
+        }
 
     def is_complete(self) -> bool:
         """Whether no number is missing in any row."""

@@ -25,6 +25,11 @@ _PAIRS_A_REPETITION = 500  # of two rows of a measurement in whole numbers more 
 _MANY_WORDS, _ROWS_A_WORD = 20, 10  # more words, and fewer rows for each, are no categories
 
 
+def counted(series: "pl.Series") -> "pl.DataFrame":
+    """Every `value` of a column, whatever it is called, and how many `rows` have it."""
+    return series.alias("value").value_counts(name="rows")
+
+
 def judges(series: "pl.Series") -> bool:
     """Whether a column has enough values to decide whether it is a key."""
     return series.len() - series.null_count() >= _LEAST_TO_TELL
@@ -45,7 +50,7 @@ def is_key(series: "pl.Series") -> bool:
         if series.dtype.is_float() and not bool((values == values.round()).all()):
             return False
         if len(values) < _LEAST_FOR_NUMBERS:
-            repeated = values.value_counts(name="rows")["rows"].cast(pl.Int64)
+            repeated = counted(values)["rows"].cast(pl.Int64)
             alike = int((repeated * (repeated - 1)).sum())
             return _PAIRS_A_REPETITION * alike <= len(values) * (len(values) - 1)
     return 2 * int(values.is_unique().sum()) > len(values)

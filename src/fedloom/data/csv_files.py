@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
+from fedloom.data import strays
 from fedloom.data.dialects import Dialect
 from fedloom.data.packed import packing_of, read_bytes
 from fedloom.errors import DataError
@@ -20,7 +21,10 @@ from fedloom.errors import DataError
 if TYPE_CHECKING:
     import polars as pl
 
-MISSING = ("", "NA", "NaN", "nan", "null")
+MISSING = (  # as for pandas, but for None, which is a word too
+    *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NULL", "null"),
+    *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+)
 _HEAD = 2**16  # bytes in which the first line is looked for
 _FOR_TYPES = 1000  # rows by which columns are taken for numbers or words, where all others fit
 _PADDED = r"^\s*[+-]?0\d"  # a number that would lose its first digits
@@ -37,7 +41,7 @@ def read_csv(
     """A table from CSV, plain or compressed; blank lines are ignored.
 
     Args:
-        path: The file. Fields that are empty, NA, NaN, nan or null are missing.
+        path: The file. Fields that are one of MISSING, blanks around it aside, are missing.
         dialect: How it is written, as far as that is known.
         names: The names of the columns, where there is no header.
         comment: How lines that are to be skipped begin.
@@ -131,7 +135,37 @@ def _table(
         frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
     if uneven:
         raise unreadable(path, f"{frame.width} columns")
+    texts = [s for s in frame if s.dtype == pl.String]
+    frame = frame.with_columns(map(_without_padded, texts))
+    texts = [s for s in frame if s.dtype == pl.String and s.name not in codes]
+    frame = frame.with_columns(map(_numbers_beside_none, texts))
     return frame if names is None else frame.rename(dict(zip(frame.columns, names, strict=True)))
+
+
+def _without_padded(series: "pl.Series") -> "pl.Series":
+    """The column with gaps for words of MISSING that have blanks around them."""
+    padded = series.str.starts_with(" ") | series.str.ends_with(" ")
+    if not padded.any():
+        return series
+    return series.set(padded & series.str.strip_chars().is_in(MISSING), None)
+
+
+def _numbers_beside_none(series: "pl.Series") -> "pl.Series":
+    """The column with gaps for None, if all else in it are numbers; among words it is a word."""
+    import polars as pl
+
+    none = series == "None"
+    if not none.any():
+        return series
+    others = series.set(none, None)
+    gaps = others.null_count()
+    if gaps == len(series) or strays.no_numbers(others).any():
+        return series
+    for dtype in (pl.Int64, pl.Float64):
+        numbers = others.cast(dtype, strict=False)
+        if numbers.null_count() == gaps:
+            return numbers
+    return others  # which have decimal commas
 
 
 def _is_doubtful(series: "pl.Series", missing: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SEPARATORS = (",", ";", "\t", "|")
-_WITH_COMMA = r"^\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?\s*$"
+WITH_COMMA = r"^\s*[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?\s*$"
 _NUMBER = r"^\s*[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?([eE][+-]?\d+)?\s*$"
 
 
@@ -101,7 +101,7 @@ class Dialect:
             if series.dtype == pl.String:
                 there = series.drop_nulls()
                 numbers = bool(there.str.contains(_NUMBER).all())
-                if numbers and bool(there.str.contains(_WITH_COMMA).any()):
+                if numbers and bool(there.str.contains(WITH_COMMA).any()):
                     plain = series.str.replace_all(".", "", literal=True)
                     point = plain.str.replace(",", ".", literal=True).str.strip_chars()
                     series = point.cast(pl.Float64)

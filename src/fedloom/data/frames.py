@@ -27,7 +27,7 @@ def read_frame(
     """A table from CSV (plain or compressed) or Parquet; blank lines are ignored.
 
     Args:
-        path: The file. Fields of a CSV that are empty, NA, NaN, nan or null are missing.
+        path: The file. Fields of a CSV such as NA, NULL or an empty one are missing.
         names: The names of the columns of a CSV without a header.
         comment: How the lines of a CSV that are to be skipped begin.
         dialect: How a CSV is written, as far as that is known; files without a header have commas.

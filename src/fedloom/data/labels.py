@@ -36,8 +36,8 @@ def encode(
     if regression:
         if words:
             raise DataError(
-                f"{source}: the labels of a regression must be numbers; got {str(values[0])!r}. "
-                f"Leave out regression=True for classes."
+                f"{source}: the labels of a regression must be numbers; got "
+                f"{_no_number(values)!r}. Leave out regression=True for classes."
             )
         return values.astype(np.float64), None
     if not words and _whole(values):
@@ -50,6 +50,15 @@ def encode(
             f"{str(values[unknown][0])!r}. Correct it, or add the class to the training rows."
         )
     return np.searchsorted(labels, values), labels
+
+
+def _no_number(values: np.ndarray) -> str:
+    """The first label that is no number; where all are, as in texts of them, the first."""
+    import polars as pl
+
+    texts = pl.Series(values.astype(str))
+    strange = texts.filter(texts.str.strip_chars().cast(pl.Float64, strict=False).is_null())
+    return str((strange if len(strange) else texts)[0])
 
 
 def second_label(owner: str, event: str | None, exposure: str | None) -> str | None:

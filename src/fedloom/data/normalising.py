@@ -1,6 +1,6 @@
 """Rows of numbers with mean 0 and deviation 1 in each channel, by the training rows of everyone."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,17 @@ class Normalisation(NamedTuple):
         """
         dtype = np.result_type(x.dtype, np.float32)
         return (x.astype(dtype) - self.mean.astype(dtype)) / self.deviation.astype(dtype)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {name: value.tolist() for name, value in self._asdict().items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any] | None) -> "Normalisation | None":
+        """What `as_dict` returned; None where there was none."""
+        if values is None:
+            return None
+        return cls(**{name: np.asarray(value, np.float64) for name, value in values.items()})
 
 
 def normalisation(rows: Rows, sizes: np.ndarray) -> Normalisation:

@@ -10,6 +10,7 @@ from fedloom.checksums import of_arrays
 from fedloom.data.arrays import as_numbers
 from fedloom.data.clients import Clients
 from fedloom.data.dataset import Dataset, described
+from fedloom.data.fingerprints import Fingerprint, fingerprint
 from fedloom.data.normalising import scales
 from fedloom.data.schemes import ByFeatures
 from fedloom.errors import DataError
@@ -50,6 +51,10 @@ class Parties:
         return of_arrays(
             self.names, self.widths, self.y, () if self.test_y is None else self.test_y
         )
+
+    def fingerprint(self) -> Fingerprint | None:
+        """A number of all features, as that of clients."""
+        return fingerprint([*self.features, *(self.test_features or ())])
 
     @property
     def widths(self) -> tuple[int, ...]:

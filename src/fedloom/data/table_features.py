@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedloom.data import strays
 from fedloom.errors import DataError
 
 if TYPE_CHECKING:
@@ -49,6 +50,19 @@ class Encoder:
         """The names of all features."""
         return tuple(feature for column in self.columns for feature in column.features)
 
+    def check_numbers(self, source: object, frame: "pl.DataFrame") -> None:
+        """Raise DataError where a column of numbers holds something else, by its row in a file."""
+        import polars as pl
+
+        for series in (frame[column.name] for column in self.columns if column.categories is None):
+            if series.dtype == pl.String and strays.no_numbers(series).any():
+                raise strays.not_numbers(source, series)
+            if not is_number(series) and not gaps_of(series).all():
+                raise DataError(
+                    f"{source}: column {series.name!r} must hold numbers, as in the training rows; "
+                    f"got {series.dtype}. Correct the column."
+                )
+
     def encode(self, source: object, frame: "pl.DataFrame") -> np.ndarray:
         """The features of each row."""
         blocks = [self._block(source, frame[column.name], column) for column in self.columns]
@@ -59,11 +73,6 @@ class Encoder:
 
         absent = gaps_of(series)
         if column.categories is None:
-            if not is_number(series) and not absent.all():
-                raise DataError(
-                    f"{source}: column {series.name!r} must hold numbers, as in the training rows; "
-                    f"got {series.dtype}. Correct the column."
-                )
             block = np.full((len(series), 1), column.mean)
             block[~absent, 0] = raw(series)[~absent]
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedloom.data import labels
+from fedloom.data import labels, strays
 from fedloom.data.columns import why_left_out
 from fedloom.data.dataset import Dataset
 from fedloom.data.dates import Dates, dates_rule, holds_dates, part_names, with_parts
@@ -24,6 +24,8 @@ from fedloom.parameters import check, one_of
 if TYPE_CHECKING:
     import polars as pl
 
+_IF_WORDS = "If its values are words, list them in categories, or leave it out of features."
+_IF_CLASSES = "If the labels are classes, set regression = false."
 _missing_rule = one_of("refuse", "fill", "drop")
 
 
@@ -137,8 +139,14 @@ def from_frame(
     targets = [label] if second is None else [label, second]
     _require(source, frame, [*targets, *named])
     left_out: dict[str, str] = {}
+    stated = ("client", *targets, *(categories or ()))
+    for column in named if features else frame.columns:
+        if column not in stated:
+            strays.refuse(source, frame[column], _IF_WORDS)
+    if regression is not False:
+        strays.refuse(source, frame[label], _IF_CLASSES)
     if not features:
-        usual = [n for n in frame.columns if n not in (*targets, "client", *(categories or ()))]
+        usual = [n for n in frame.columns if n not in stated]
         judged = {n: why_left_out(frame[n]) for n in usual if n not in named}
         left_out = {n: why for n, why in judged.items() if why is not None}
         named = [n for n in frame.columns if n not in (*targets, "client", *left_out)]
@@ -163,6 +171,7 @@ def from_frame(
         if dates:
             frame = with_parts(str(source), frame, dates)
         _require(source, frame, [*targets, *named])
+        encoder.check_numbers(source, frame)
         frame = _complete(source, frame, [*targets, *named], missing)
         numbers = True if second or (known and known.labels is None) else regression
         classes = None if known is None else known.labels

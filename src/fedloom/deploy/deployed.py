@@ -14,7 +14,8 @@ from safetensors.numpy import save
 from fedloom import checksums, models
 from fedloom.data.dialects import Dialect
 from fedloom.data.frames import read_frame
-from fedloom.deploy import answers, graphs, onnx_graph, other_tools
+from fedloom.data.normalising import Normalisation
+from fedloom.deploy import answers, by_name, graphs, onnx_graph, other_tools
 from fedloom.deploy.networks import LOG, title
 from fedloom.deploy.packing import PackedArray, Sizes, pack, unpack
 from fedloom.errors import DataError, ParameterError
@@ -22,6 +23,7 @@ from fedloom.exchange import wire
 from fedloom.files import write_bytes
 from fedloom.models.base import Model
 from fedloom.models.graph.to_torch import to_torch
+from fedloom.parameters import check, flag
 from fedloom.preparation import Preparation
 from fedloom.rows import Spec
 from fedloom.types import Array, Tree
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 1
 _CODES, _CENTRES = "codes", "centres"
+_NORMALISED = "normalisation"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,15 +46,28 @@ class Deployed:
     labels: tuple[str, ...]  # what the classes are called; none: a regression
     link: str | None = None  # what scores say: "logit", "softmax", "sign", "identity", "log", ...
     preparation: Preparation | None = None  # how tables become rows, where they were tables
+    normalisation: Normalisation | None = None  # how rows were normalised, where they were
 
-    def predict(self, x: Any) -> np.ndarray:
+    def predict(self, x: Any, *, normalised: bool | None = None) -> np.ndarray:
         """Score rows: one score for each class, or a single one (`logit`, `sign`, `identity`).
 
         A model of counts returns the expected counts.
 
         Args:
             x: Rows of the shape `features`, stacked along a first axis; there may be none.
+            normalised: For a model that was trained with `normalise`: whether rows are normalised,
+                as those of `clients` are, or are as they were in the dataset.
         """
+        check("predict", "normalised", normalised, flag.or_none("the run had no normalise"))
+        if self.normalisation is not None:
+            if normalised is None:
+                raise ParameterError(
+                    "predict: the model was trained on rows with mean 0 and deviation 1 "
+                    "(normalise). Say normalised=False for rows as they were in the dataset, or "
+                    "normalised=True for rows of clients, which are normalised."
+                )
+            if not normalised:
+                x = self.normalisation.of(np.asarray(x))
         with jax.enable_x64(self.dtype == np.float64):
             x = jnp.asarray(x)
             if x.shape[1:] != self.features:
@@ -151,7 +167,7 @@ class Deployed:
             tensors |= graphs.frozen(self.model)
         about = {
             "format": _FORMAT,
-            "model": _describe(self.model),
+            "model": by_name.described(self.model),
             "features": self.features,
             "packed": layers,
             "outputs": self.outputs,
@@ -202,7 +218,9 @@ class Deployed:
     def _facts(self) -> dict[str, Any]:
         """What a reader needs beside the arrays, without the numbers of rows at the sites."""
         how = None if self.preparation is None else _without_counts(self.preparation).as_dict()
-        return {"labels": self.labels, "link": self.link, "preparation": how}
+        scaled = None if self.normalisation is None else self.normalisation.as_dict()
+        facts = {"labels": self.labels, "link": self.link, "preparation": how}
+        return facts | ({} if scaled is None else {_NORMALISED: scaled})
 
 
 def read_rows(
@@ -250,7 +268,7 @@ def load(path: Path) -> Deployed:
             tensors[name] = unpack(
                 PackedArray(codes, centres, layer["bits"], tuple(layer["shape"]))
             )
-        model = _rebuilt(about["model"], tensors)
+        model = by_name.rebuilt(about["model"], tensors)
         features, labels = tuple(about["features"]), tuple(about["labels"])
         outputs = about.get("outputs", len(labels))
         wide = any(array.dtype == np.float64 for array in tensors.values())
@@ -265,24 +283,5 @@ def load(path: Path) -> Deployed:
             labels,
             about.get("link"),
             None if prepared is None else Preparation.from_dict(prepared),
+            Normalisation.from_dict(about.get(_NORMALISED)),
         )
-
-
-def _rebuilt(table: dict[str, Any], tensors: dict[str, np.ndarray]) -> Model:
-    """The network that a table describes."""
-    if table["kind"] == graphs.KIND:
-        return graphs.rebuilt(table, tensors)
-    return models.REGISTRY[table.pop("kind")](**table)
-
-
-def _describe(model: Model) -> dict[str, Any]:
-    """The key of a network and its parameters."""
-    if isinstance(model, models.Graph):
-        return graphs.described(model)
-    for key, kind in models.REGISTRY.items():
-        if type(model) is kind:
-            return {"kind": key, **dataclasses.asdict(model)}  # type: ignore[call-overload]
-    raise ParameterError(
-        f"save: a network of your own cannot be named in a file; got {title(model)}. "
-        f"Keep its arrays yourself, or use one of {', '.join(models.REGISTRY)}."
-    )

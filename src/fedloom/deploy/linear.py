@@ -3,6 +3,7 @@
 A number column is standardised before a model sees it, so `coefficient` is for a change by one
 standard deviation, and `per unit` for a change by one unit of the column itself; for a word, which
 is there or not, the two are the same. The intercept per unit is that of the columns as they are.
+So it is for features that `normalise` in [partition] gave mean 0 and deviation 1.
 Odds ratios are exp(coefficient): of the second class against the first or, with more classes, of
 each class against the first. For counts exp(coefficient) is a rate ratio, for survival a hazard
 ratio.
@@ -19,7 +20,6 @@ import numpy as np
 from fedloom.deploy.deployed import Deployed
 from fedloom.deploy.networks import LINEAR, LOG, LOG_HAZARD, LOGITS, title
 from fedloom.errors import DataError
-from fedloom.preparation import Preparation
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,7 +75,7 @@ def _rows(model: Deployed, sites: Mapping[str, Deployed | None]) -> Iterator[dic
     ratio = _RATIOS.get(model.link or "")
     names = feature_names(model)
     last = [] if model.link == LOG_HAZARD else [INTERCEPT]  # a baseline hazard has its place
-    units = _units(model.preparation, len(names))
+    units = _units(model, len(names))
     whole = _scores(model)
     own = {name: None if one is None else _scores(one) for name, one in sites.items()}
     for k in range(whole.weights.shape[1]):
@@ -122,9 +122,13 @@ class _Units(NamedTuple):
     deviation: np.ndarray
 
 
-def _units(preparation: Preparation | None, count: int) -> _Units:
-    """By what features were moved and scaled; those of words were not."""
+def _units(model: Deployed, count: int) -> _Units:
+    """By what features were moved and scaled; those of words were not, in tables."""
+    preparation, scaled = model.preparation, model.normalisation
     mean, deviation = np.zeros(count), np.ones(count)
+    if scaled is not None:  # of one number for each channel, which are last
+        spread = (np.broadcast_to(part, model.features).ravel() for part in scaled)
+        mean, deviation = spread
     place = 0
     for column in () if preparation is None else preparation.columns:
         if column.words is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedloom import draws
 from fedloom.data.clients import Clients
+from fedloom.data.normalising import Normalisation
 from fedloom.deploy.deployed import Deployed
 from fedloom.deploy.networks import link_of, network_of
 from fedloom.errors import DataError
@@ -43,8 +44,7 @@ def take(
         client: The number of the client, from 0; None: the hub's model.
     """
     if client is None:
-        features = clients.train.x.shape[1:]
-        return hub_model(problem, result.model, features, clients.labels, clients.preparation)
+        return hub_model(problem, result.model, *_rows_of(clients))
     client = plain(client)
     there = Rule(
         lambda v: type(v) is int and 0 <= v < len(clients),
@@ -77,6 +77,7 @@ def hub_model(
     features: tuple[int, ...],
     labels: Any,
     preparation: Preparation | None = None,
+    normalisation: Normalisation | None = None,
 ) -> Deployed:
     """A model on its own, made from its arrays.
 
@@ -86,6 +87,7 @@ def hub_model(
         features: The shape of one row.
         labels: The names of the classes; None: a regression.
         preparation: How tables become rows; None if the data were not tables.
+        normalisation: How rows were normalised; None if they were not.
     """
     if problem.kind == "vertical":
         raise DataError(
@@ -97,7 +99,16 @@ def hub_model(
         network, arrays = network_of(problem, model)
         arrays = jax.tree.map(np.asarray, arrays)
     names = () if labels is None else tuple(map(str, labels))
-    return Deployed(network, arrays, tuple(features), names, link_of(problem), preparation)
+    link = link_of(problem)
+    return Deployed(network, arrays, tuple(features), names, link, preparation, normalisation)
+
+
+def _rows_of(
+    clients: Clients,
+) -> tuple[tuple[int, ...], Any, Preparation | None, Normalisation | None]:
+    """What a model says of the rows of clients: shape, labels, and how they were made."""
+    shape = clients.train.x.shape[1:]
+    return shape, clients.labels, clients.preparation, clients.normalisation
 
 
 def _taken(
@@ -127,9 +138,7 @@ def _taken(
                     group.objective(place),
                     vector,
                     own,
-                    clients.train.x.shape[1:],
-                    clients.labels,
-                    clients.preparation,
+                    *_rows_of(clients),
                 )
     return taken
 
@@ -142,8 +151,9 @@ def taken_at(
     features: tuple[int, ...],
     labels: Any,
     preparation: Preparation | None = None,
+    normalisation: Normalisation | None = None,
 ) -> Deployed:
     """The model that a client deploys, from the hub's model and its own state."""
     seen = f.own if algorithm.personal_models else f
     arrays = seen.layout.unravel(algorithm.deployed(model, state, f))
-    return hub_model(seen.problem, arrays, features, labels, preparation)
+    return hub_model(seen.problem, arrays, features, labels, preparation, normalisation)

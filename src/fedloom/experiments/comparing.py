@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, FedloomError, ParameterError
-from fedloom.experiments import rows_of_methods
+from fedloom.experiments import rows_of_methods, same_rows
 from fedloom.experiments.divisions import REDIVIDED, Divisions
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.orders import forget_rows, keep_rows, order
@@ -165,13 +165,19 @@ def compare(
                 "done elsewhere. Leave out one or the other."
             )
         others = workers(executor, out, divisions.redivided, options)
+
+        def known_rows(name: str, seed: int) -> dict[str, Any]:
+            """By which a run that is done is told to be of these rows; others load them anyway."""
+            done = (place(Path(out or ""), name, seed) / "result.json").exists()
+            return same_rows.noted(divisions.of(seed)) if done else {}
+
         tasks = {
             (name, seed): Task(
                 f"{name}, seed {seed}",
                 order(
                     *(others.source, name, algorithms[name], problem),
                     run={"seed": seed, "rounds": options["rounds"]},
-                    notes=kept,
+                    notes=kept | known_rows(name, seed),
                     tracked=Path(out or ""),
                 ),
                 place(Path(out or ""), name, seed),

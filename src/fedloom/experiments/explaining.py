@@ -102,6 +102,11 @@ def fitted_alone(problem: Problem, clients: Clients) -> dict[str, Deployed | Non
                 f"no doubt about their classes."
             ) from error
         fits[name] = hub_model(
-            problem, found.model, own.x.shape[1:], clients.labels, clients.preparation
+            problem,
+            found.model,
+            own.x.shape[1:],
+            clients.labels,
+            clients.preparation,
+            clients.normalisation,
         )
     return fits

@@ -28,8 +28,10 @@ from fedloom.checksums import write_json
 from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, SettingsError
+from fedloom.experiments import same_rows
 from fedloom.experiments.divisions import REDIVIDED
 from fedloom.experiments.explaining import NOTED, coefficients_of, noted
+from fedloom.experiments.same_rows import DIVISION, FEATURES
 from fedloom.files import write_file, write_text
 from fedloom.measuring import checkpoint
 from fedloom.measuring.result import Result, load
@@ -46,8 +48,7 @@ _SAME = {  # options by which it is told whether a run is the same, and what the
     name: inspect.signature(simulate).parameters[name].default
     for name in ("batch_size", "seed", "precision", "deterministic")
 }
-_ROWS = "division of rows"
-_NOTED = (REDIVIDED, _ROWS)  # notes by which it is told too
+_NOTED = (REDIVIDED, DIVISION, FEATURES)  # notes by which it is told too
 
 
 class RunFolder(NamedTuple):
@@ -97,7 +98,7 @@ class RunFolder(NamedTuple):
         self, algorithm: Algorithm, problem: Problem, clients: Holders, **options: Any
     ) -> Result:
         """Run from the beginning, or from where an earlier run in this folder stopped."""
-        return self._replace(notes={**self.notes, _ROWS: clients.identity()})._go_on(
+        return self._replace(notes={**self.notes, **same_rows.noted(clients)})._go_on(
             algorithm, problem, clients, **options
         )
 
@@ -158,13 +159,18 @@ class RunFolder(NamedTuple):
 
     def _check_same(self, before: Result, facts: dict[str, Any], options: dict[str, Any]) -> None:
         now = facts | {name: options.get(name, usual) for name, usual in _SAME.items()}
-        now |= {name: self.notes[name] for name in _NOTED if name in self.notes}
+        now |= {REDIVIDED: self.notes[REDIVIDED]} if REDIVIDED in self.notes else {}
         for name, value in now.items():
             if before.about.get(name, value) != value:
                 raise SettingsError(
                     f"{self.path} holds a run with another {name}: {before.about[name]}; these "
                     f"settings say {value}. Resume with the same settings, or choose another --out."
                 )
+        if others := same_rows.changed(before.about, self.notes):
+            raise SettingsError(
+                f"{self.path} holds a run with {others}. Resume with the data that it began with, "
+                f"or choose another --out."
+            )
         if before.final["round"] > options["rounds"]:
             raise SettingsError(
                 f"{self.path} holds a run of {before.final['round']} rounds; these settings say "

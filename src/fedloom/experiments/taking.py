@@ -4,11 +4,13 @@ import copy
 from pathlib import Path
 from typing import Any
 
+from fedloom.checksums import understood
 from fedloom.data.clients import Clients
+from fedloom.data.normalising import Normalisation
 from fedloom.deploy import hub_model, take
 from fedloom.deploy.deployed import Deployed
 from fedloom.errors import DataError, FedloomError
-from fedloom.experiments import building, settings
+from fedloom.experiments import building, same_rows, settings
 from fedloom.experiments.addresses import beside, digest_of, file_of, networks
 from fedloom.experiments.locations import Admission, Location
 from fedloom.experiments.settings import CODE, Settings
@@ -53,8 +55,11 @@ def taken(
     if preparation is not None:
         shape = (len(preparation.features),)
         return hub_model(problem, found.model, shape, preparation.classes, preparation)
-    clients = clients_of(found, where)
-    return hub_model(problem, found.model, clients.train.x.shape[1:], clients.labels)
+    # Older folders do not say it, and those of federations.
+    rows = found.about.get("kind of rows") or clients_of(found, where).described()
+    with understood(Path(where)):
+        scaled = Normalisation.from_dict(rows["normalisation"])
+        return hub_model(problem, found.model, rows["shape"], rows["labels"], None, scaled)
 
 
 def opened(model: Result | Deployed | str | Path) -> tuple[Result | Deployed, str]:
@@ -83,6 +88,11 @@ def clients_of(result: Result, where: str) -> Clients:
         raise DataError(
             f"{where} was run on the sites {', '.join(names)}; its data are now of "
             f"{', '.join(clients.names)}. Put the files back, or give no site."
+        )
+    if others := same_rows.changed(result.about, same_rows.noted(clients)):
+        raise DataError(
+            f"{where} is of a run with {others} since. Put back the data of the run, or run its "
+            f"settings anew."
         )
     return clients
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from fedloom.checksums import digest, read_json, write_json
 from fedloom.data.parties import Holders
 from fedloom.data.validation import hold_out
+from fedloom.experiments import same_rows
 from fedloom.experiments.orders import forget_rows, keep_rows, order
 from fedloom.experiments.searching import Setting
 from fedloom.experiments.workers import Task, Workers
@@ -72,7 +73,10 @@ class Scores:
         self.clients = hold_out(*judges)
         given = [repr(options.get(name)) for name in ("batch_size", "precision")]
         held = (judges.clients.identity(), judges.share, judges.seed)
-        self._facts = "\n".join([metric, *given, *map(str, held)])  # what scores depend on too
+        told = judges.clients.fingerprint() or ()  # to fewer digits than differ by rounding
+        digits = [f"{number:.9g}" for number in told]
+        # What scores depend on too.
+        self._facts = "\n".join([metric, *given, *map(str, held), *digits])
         self.file = out and out / "trials.json"
         self.known: dict[str, float | None] = {}  # None: it diverged
         if self.file and self.file.exists():
@@ -140,7 +144,7 @@ class Scores:
             order(
                 *(workers.source, trial.method, trial.algorithm, trial.problem),
                 run={"seed": seed, **changed},
-                notes={},
+                notes=same_rows.noted(self.clients),
                 held_out=(self.judges.share, self.judges.seed),
             ),
             (self.out or Path()) / _RUNS / name / own / f"seed-{seed}",

@@ -55,7 +55,9 @@ def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | 
     Args:
         problem: The problem that was solved.
         features: The features of the new rows at each party, by the party's name; exactly the
-            parties of the run. Row k must be the same person at every party.
+            parties of the run. Row k must be the same person at every party. They are as the run's
+            own were: where those were standardised, so are these, by the same means and deviations,
+            which shares do not hold.
         folder: The folder with the shares (and the fusion model, if there is one), as
             `save_shares` writes it. Shares from a federation, or from older versions of fedloom, do
             not name the parties of the run; then they are all that have a share in this folder.

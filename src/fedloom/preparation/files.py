@@ -20,6 +20,7 @@ from fedloom.hints import closest
 from fedloom.parameters import Rule, at_least, between, flag, param, parametrised
 from fedloom.preparation import tables
 from fedloom.preparation.fitting import prepare
+from fedloom.preparation.labelled import check_test_rows, labelled
 from fedloom.preparation.tables import Reading, SiteTable
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class SiteFiles:
         test: "tuple[str, pl.DataFrame] | None",
     ) -> SiteTable:
         """One site's training and test rows, without those that have no label."""
-        train = tables.labelled(source, frame, self.reading)
+        train = labelled(source, frame, self.reading)
         if train.height == 0:
             raise DataError(
                 f"{source}: a site must have at least one row with a label; {self.label!r} has "
@@ -196,13 +197,14 @@ class SiteFiles:
             )
         unlabelled = frame.height - train.height
         if test is not None:
-            whole = tables.labelled(*test, self.reading)
+            check_test_rows(*test, train, self.reading)
+            whole = labelled(*test, self.reading)
             tables.require(test[0], whole, train.columns)
             held_out = whole.select(train.columns)
             unlabelled += test[1].height - held_out.height
         else:
             train, held_out = self._hold_out(name, train)
-        return SiteTable(name, source, train, held_out, unlabelled)
+        return SiteTable(name, source, train, held_out, unlabelled, test and test[0])
 
     def _hold_out(self, name: str, frame: "pl.DataFrame") -> tuple["pl.DataFrame", "pl.DataFrame"]:
         """Training and test rows of a site, whatever the others have; one row at least trains."""

@@ -139,7 +139,7 @@ def _encoded(sites: Sequence[SiteTable], preparation: Preparation) -> Clients:
     train = [encoded_rows(site.source, site.train, preparation) for site in sites]
     test = None
     if any(site.test.height for site in sites):
-        test = [encoded_rows(site.source, site.test, preparation) for site in sites]
+        test = [encoded_rows(site.test_source, site.test, preparation) for site in sites]
         for site, entry in zip(sites, preparation.sites, strict=True):
             entry[UNKNOWN] = unknown_words(site, preparation)
     labels = None if preparation.classes is None else np.asarray(preparation.classes)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedloom.data.columns import RARE_REASON, tells_of_persons, why_left_out
+from fedloom.data import strays
+from fedloom.data.columns import RARE_REASON, counted, tells_of_persons, why_left_out
 from fedloom.data.dates import Dates, with_parts
 from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.data.frames import read_frame
@@ -21,10 +22,13 @@ from fedloom.hints import closest
 from fedloom.parameters import at_least, between, flag, one_of, param, parametrised
 from fedloom.preparation import tables
 from fedloom.preparation.files import a_text, check_listed, dates_param, names_param
+from fedloom.preparation.labelled import IF_CLASSES
 from fedloom.preparation.tables import NUMBER, Reading
 
 if TYPE_CHECKING:
     import polars as pl
+
+_IF_WORDS = "If its values are words, name it in features, or in ignore."
 
 
 @parametrised
@@ -73,7 +77,13 @@ class Joining:
 
     def read(self, path: Path) -> "pl.DataFrame":
         """A party's table, with its ids as they are written."""
-        return read_frame(path, dialect=self.dialect, codes=[self.id])
+        frame = read_frame(path, dialect=self.dialect, codes=[self.id])
+        for name in self.columns(frame):
+            if name not in (*self.features, *(self.dates or ())):
+                strays.refuse(path, frame[name], _IF_WORDS)
+        if self.label in frame.columns and self.regression is not False:
+            strays.refuse(path, frame[self.label], IF_CLASSES)
+        return frame
 
     def check_id(self, source: object, frame: "pl.DataFrame") -> None:
         """Raise DataError where a table has no id column."""
@@ -139,12 +149,12 @@ def _why_left_out(column: "pl.Series") -> str | None:
     numbers = column.dtype.is_numeric() or str(column.dtype) == "Boolean"
     if why is not None or numbers or column.null_count() == len(column):
         return why
-    counts = tables.words(column).drop_nulls().value_counts(name="rows")["rows"].to_list()
+    counts = counted(tables.words(column).drop_nulls())["rows"].to_list()
     return RARE_REASON if tells_of_persons(counts, len(column)) else None
 
 
 def labels_of(
-    column: "pl.Series", regression: bool | None = None
+    column: "pl.Series", regression: bool | None = None, source: object = "the label party's file"
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Classes as numbers with their names, or numbers as they are."""
     import polars as pl
@@ -158,7 +168,7 @@ def labels_of(
     there = tables.known(column)
     fractions = there.dtype.is_float() and not bool((there == there.round()).all())
     if fractions if regression is None else regression:
-        return tables.numbers("the label party's file", column), None
+        return tables.numbers(str(source), column), None
     if there.dtype.is_float() and not fractions:
         there = there.cast(pl.Int64)  # 1.0 is class 1, as at sites that hold rows
     names, places = np.unique(np.asarray(there.to_list()), return_inverse=True)

@@ -38,7 +38,7 @@ class PartyFiles(Joining):
         alignment = align({name: frames[name][self.id].to_list() for name in order}, how=self.join)
         joined = {name: frames[name][alignment.rows[name]] for name in order}
         train, test = self.divide(alignment.size)
-        y, labels = labels_of(joined[owners[0]][self.label], self.regression)
+        y, labels = labels_of(joined[owners[0]][self.label], self.regression, found[owners[0]])
         blocks = {
             name: self.encoded(frame, train, str(found[name])) for name, frame in joined.items()
         }

@@ -98,13 +98,9 @@ def _own(values: "pl.Series") -> int:
 
 def _label(site: SiteTable, reading: Reading) -> dict[str, Any]:
     series = site.train[reading.label]
-    plain = dataclasses.replace(reading, categorical=(), numeric=())
+    numeric = (reading.label,) if reading.regression else ()
+    plain = dataclasses.replace(reading, categorical=(), numeric=numeric)
     if tables.kind_of(site.source, series, plain) == WORD:
-        if reading.regression:
-            raise DataError(
-                f"{site.source}: the label {series.name!r} of a regression must hold numbers; got "
-                f"{series[0]!r}. Leave out regression = true for classes."
-            )
         remedy = "Is it the label?"
         return {"kind": WORD, "classes": tables.words_in(site.source, series, remedy)}
     values = np.unique(tables.numbers(site.source, series))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.data import columns as column_kinds
-from fedloom.data.dates import Dates, holds_dates, part_names, raw_name, with_parts
+from fedloom.data import strays
+from fedloom.data.dates import Dates, holds_dates, part_names, raw_name
 from fedloom.data.labels import second_label
 from fedloom.errors import DataError
 from fedloom.hints import closest
@@ -65,6 +66,7 @@ class SiteTable:
     train: "pl.DataFrame"  # training rows
     test: "pl.DataFrame"  # test rows, possibly none
     unlabelled: int = 0  # how many rows had no label
+    test_file: str | None = None  # of the test rows, for messages; None: they were held out
 
     def __repr__(self) -> str:
         """How much there is, and none of it."""
@@ -72,6 +74,11 @@ class SiteTable:
             f"SiteTable({self.name!r}: {self.train.height} rows, {self.test.height} test rows, "
             f"columns {', '.join(self.train.columns)})"
         )
+
+    @property
+    def test_source(self) -> str:
+        """Where the test rows stand, for messages."""
+        return self.test_file or self.source
 
     def features(self, reading: Reading) -> list[str]:
         """The columns to learn from."""
@@ -85,20 +92,6 @@ class SiteTable:
             "test rows": self.test.height,
             "without label": self.unlabelled,
         }
-
-
-def labelled(source: str, frame: "pl.DataFrame", reading: Reading) -> "pl.DataFrame":
-    """The rows that have a label, with the parts of dates that are wanted."""
-    # Dates too: a column that is called as a part of one would else pass for it.
-    require(source, frame, [*reading.targets, *reading.features, *reading.dates])
-    # While rows are counted as in the file, for messages that name one.
-    frame = with_parts(source, frame, reading.dates)
-    for name in reading.numeric:
-        if name in frame.columns:
-            numbers(source, frame[name])
-    for name in reading.targets:
-        frame = frame.filter(known(frame[name]).is_not_null())
-    return frame
 
 
 def require(source: str, frame: "pl.DataFrame", names: list[str]) -> None:
@@ -162,11 +155,7 @@ def numbers(source: str, series: "pl.Series") -> np.ndarray:
     values = known(known(series).cast(pl.Float64, strict=False))
     lost = values.is_null() & known(series).is_not_null()
     if lost.any():
-        row = int(lost.to_numpy().argmax())
-        raise DataError(
-            f"{source}: column {series.name!r} must hold numbers; got {series[row]!r} in row "
-            f"{row + 1}. Correct it; leave the field empty where the value is not known."
-        )
+        raise strays.not_numbers(source, series)
     return values.fill_null(np.nan).to_numpy().astype(np.float64)
 
 
@@ -198,9 +187,8 @@ def check_no_key(source: str, series: "pl.Series") -> None:
 
 def words_in(source: str, series: "pl.Series", remedy: str, least: int = 1) -> list[str]:
     """The words that at least so many rows of a column hold, sorted."""
-    values = words(series).drop_nulls()
-    counted = values.value_counts(name="rows")
-    found = counted.filter(counted["rows"] >= least)[series.name].sort().to_list()
+    told = column_kinds.counted(words(series).drop_nulls())
+    found = told.filter(told["rows"] >= least)["value"].sort().to_list()
     if len(found) > MOST_WORDS:
         raise DataError(
             f"{source}: a column of words must have at most {MOST_WORDS} different ones; "

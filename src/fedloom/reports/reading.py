@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom.checksums import read_json
+from fedloom.data.fingerprints import differ
 from fedloom.errors import DataError
 from fedloom.experiments import settings
 from fedloom.experiments.comparing import COMPARED
 from fedloom.experiments.divisions import REDIVIDED
 from fedloom.experiments.folder import SWEEP
 from fedloom.experiments.rows_of_methods import Asked
+from fedloom.experiments.same_rows import DIVISION, FEATURES
 from fedloom.measuring.result import Result, load
 from fedloom.pictures import labels
 
@@ -40,6 +42,12 @@ class Run(NamedTuple):
         about = self.result.about
         parameters = (about["algorithm"], about.get("batch_size"), about.get("precision"))
         return *parameters, self.folder.parent
+
+    def has_data_of(self, other: "Run") -> bool:
+        """Whether nothing is known by which the same rows have other features in another run."""
+        own, theirs = self.result.about, other.result.about
+        divided_alike = own.get(DIVISION) == theirs.get(DIVISION)
+        return not (divided_alike and differ(own.get(FEATURES), theirs.get(FEATURES)))
 
 
 class Study(NamedTuple):
@@ -77,7 +85,19 @@ def read(folders: Iterable[str | Path]) -> list[Study]:
     studies: dict[tuple[Any, ...], list[Run]] = {}
     for run in (run for folder in folders for run in _runs(Path(folder))):
         studies.setdefault(_question(run.result), []).append(run)
-    return [_study(runs) for runs in studies.values()]
+    return [_study(alike) for runs in studies.values() for alike in _of_one_data(runs)]
+
+
+def _of_one_data(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs that divide rows alike, apart where their features are known to be others."""
+    groups: list[list[Run]] = []
+    for run in runs:
+        same = (group for group in groups if all(map(run.has_data_of, group)))
+        group = next(same, None)
+        if group is None:
+            groups.append(group := [])
+        group.append(run)
+    return groups
 
 
 def _runs(root: Path) -> Iterator[Run]:

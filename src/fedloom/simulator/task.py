@@ -107,8 +107,9 @@ class Task:
         preparation = getattr(clients, "preparation", None)
         if preparation is not None:
             self.about["preparation"] = preparation.as_dict()
-        elif isinstance(clients, Clients) and clients.left_out:
-            self.about["left out"] = clients.left_out
+        elif isinstance(clients, Clients):
+            self.about["kind of rows"] = clients.described()
+            self.about |= {"left out": clients.left_out} if clients.left_out else {}
         self.optimum = None if optimum is None else self._known(optimum, algorithm.dual)
 
     def _falls_into_parts(self, algorithm: Algorithm) -> bool:

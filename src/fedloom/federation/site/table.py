@@ -123,11 +123,11 @@ class TableAtSite(RowsAtSite):
         self.preparation = preparation = self._checked_whole(_preparation_in(body))
         counts = self._counts(preparation.label, preparation.classes)
         check_listed(roster, id, counts, preparation.classes, (len(preparation.features),))
-        source, test = self.table.source, None
-        train = fitting.encoded_rows(source, self.table.train, preparation)
-        if self.table.test.height:
-            test = fitting.encoded_rows(source, self.table.test, preparation)
-        strange = fitting.unknown_words(self.table, preparation)
+        table, test = self.table, None
+        train = fitting.encoded_rows(table.source, table.train, preparation)
+        if table.test.height:
+            test = fitting.encoded_rows(table.test_source, table.test, preparation)
+        strange = fitting.unknown_words(table, preparation)
         unknown = {name: protection.at_least(n, self.least) for name, n in strange.items()}
         group = self._group(bare, id, train, test, roster.tested)
         return bare, group, {"unknown": unknown}
