@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import submitit
 
 import fedloom as fl
 from cli.own_code import announced
 from fedloom.checksums import digest, read_json, write_json
+from fedloom.cli import slurm
 from fedloom.cli.main import main
 from fedloom.errors import FedloomError
 from fedloom.experiments import known_code
@@ -276,3 +278,21 @@ def test_a_second_process_in_a_handed_folder_executes_nothing(home, executed, tm
         text=True,
     )
     assert told.returncode == 2 and "it is not executed" in told.stderr and not executed()
+
+
+def test_jobs_of_slurm_have_a_folder_that_nobody_could_fill_before(tmp_path, monkeypatch):
+    """Submitit unpickles `NUMBER_0_result.pkl` in the folder of its jobs, whoever wrote it."""
+    folders = []
+
+    class Auto:
+        def __init__(self, folder, cluster):
+            folders.append(folder)
+
+        def update_parameters(self, **given):
+            pass
+
+    monkeypatch.setattr(submitit, "AutoExecutor", Auto)
+    monkeypatch.setattr(slurm.shutil, "which", lambda name: "/bin/true")
+    for _ in range(2):
+        slurm.Slurm(tmp_path / "slurm", "time=5")
+    assert len(set(folders)) == 2 and {folder.parent for folder in folders} == {tmp_path / "slurm"}
