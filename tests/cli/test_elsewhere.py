@@ -277,7 +277,7 @@ def test_slurm_gets_what_the_command_line_says(file, tmp_path, capsys, monkeypat
         """Submitit without the queue: a job reads its call from a file."""
 
         def __init__(self, folder, cluster):
-            assert cluster == "slurm" and folder == tmp_path / "o" / "slurm"
+            assert cluster == "slurm" and folder.parent == tmp_path / "o" / "slurm"
 
         def update_parameters(self, **given):
             told.update(given)

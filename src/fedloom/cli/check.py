@@ -17,8 +17,8 @@ from fedloom.cli.output import add_format, show_json
 from fedloom.experiments import building
 from fedloom.experiments.addresses import address, check_named, name_files_absolutely, thing_at
 from fedloom.experiments.locations import Location, whatever_is_named
+from fedloom.experiments.overrides import apply_overrides
 from fedloom.experiments.registries import ALGORITHMS
-from fedloom.experiments.settings import apply_override
 from fedloom.protocol import Algorithm
 
 
@@ -74,8 +74,7 @@ def _method(text: str, overrides: list[str]) -> Algorithm:
     """The method that a text names, with the parameters of the command line."""
     found = _found(text)
     tables: dict[str, Any] = {"algorithm": {}}
-    for override in overrides:
-        apply_override(tables, f"algorithm.{override}")
+    apply_overrides(tables, (f"algorithm.{override}" for override in overrides))
     given, place = tables["algorithm"], Location("--set", "")
     if inspect.isclass(found) and issubclass(found, Algorithm) and "__leaves__" in vars(found):
         return building.construct(found, small_values(found, given), place)

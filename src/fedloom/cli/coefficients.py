@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from fedloom.cli.output import show_table
+from fedloom.cli.trusting import add_trust
 from fedloom.deploy.linear import AT
 from fedloom.errors import DataError
 from fedloom.experiments.explaining import coefficients_of
@@ -25,6 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="also show those of a model for each site, trained on its rows alone; needs the data",
     )
     parser.add_argument("--out", type=Path, metavar="FILE.csv", help="write all of them to a file")
+    add_trust(parser)
     parser.set_defaults(handle=_handle)
 
 
@@ -34,7 +36,9 @@ def _handle(arguments: argparse.Namespace) -> int:
         raise DataError(f"{out}: --out must end in .csv. Change the suffix.")
     if out is not None:
         free(out)
-    table = coefficients_of(arguments.run, site=arguments.site, local=arguments.local)
+    table = coefficients_of(
+        arguments.run, site=arguments.site, local=arguments.local, trust=arguments.trust
+    )
     for name in table.columns:
         if name.startswith(AT) and table[name].null_count() == table.height:
             print(

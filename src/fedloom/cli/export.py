@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from fedloom.cli.trusting import add_trust
 from fedloom.deploy.deployed import Deployed
 from fedloom.experiments.taking import taken
 from fedloom.files import free
@@ -26,6 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--site", metavar="SITE", help="export the model that this site uses")
     parser.add_argument("--out", type=Path, metavar="FILE", help="by default beside the model")
+    add_trust(parser)
     parser.set_defaults(handle=_handle)
 
 
@@ -33,7 +35,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     suffix, write = FORMATS[arguments.to]
     if arguments.out is not None:
         free(arguments.out)
-    model = taken(arguments.run, site=arguments.site)
+    model = taken(arguments.run, site=arguments.site, trust=arguments.trust)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
     out: Path = arguments.out or folder / f"exported{_part(arguments.site)}{suffix}"
     write(model, out)

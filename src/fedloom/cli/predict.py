@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from fedloom.cli.trusting import add_trust
 from fedloom.errors import DataError
 from fedloom.experiments.predicting import predicted
 from fedloom.files import free, write_file
@@ -29,6 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a .csv or .parquet file; by default standard output",
     )
+    add_trust(parser)
     parser.set_defaults(handle=_handle)
 
 
@@ -39,7 +41,11 @@ def _handle(arguments: argparse.Namespace) -> int:
     if out is not None:
         free(out)
     table, remarks = predicted(
-        arguments.model, arguments.data, site=arguments.site, keep=arguments.keep
+        arguments.model,
+        arguments.data,
+        site=arguments.site,
+        keep=arguments.keep,
+        trust=arguments.trust,
     )
     for remark in remarks:
         print(f"note: {remark}", file=sys.stderr)

@@ -8,6 +8,7 @@ from pathlib import Path
 from fedloom.cli import together
 from fedloom.cli.output import add_format, bytes_text, show_json, show_table
 from fedloom.cli.prepared import show_preparation
+from fedloom.cli.trusting import add_trust
 from fedloom.errors import SettingsError
 from fedloom.experiments import running, settings
 from fedloom.experiments.settings import Settings
@@ -34,6 +35,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", type=Path, metavar="DIR", help="continue what was interrupted in this folder"
     )
+    add_trust(parser)
 
 
 def add_set(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +71,12 @@ def chosen(arguments: argparse.Namespace, more: Sequence[str] = ()) -> tuple[Set
                 "Leave out SETTINGS.toml and --out."
             )
         changed = [*changes(arguments), *more]
-        return settings.read_again(arguments.resume, changed), arguments.resume
+        again = settings.read_again(arguments.resume, changed, arguments.trust)
+        return again, arguments.resume
+    if arguments.trust:
+        raise SettingsError(
+            "--trust is for --resume: settings that you run may name any code. Leave it out."
+        )
     if arguments.settings is None:
         raise SettingsError("a settings file is needed. Give SETTINGS.toml, or --resume DIR.")
     fresh = settings.read(arguments.settings, [*changes(arguments), *more])

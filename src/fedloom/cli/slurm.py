@@ -1,8 +1,10 @@
 """Workers that Slurm begins, by submitit: all runs are one array of jobs."""
 
+import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,10 @@ class Slurm:
                 "--slurm: there is no sbatch on this machine. Call it where jobs are submitted to "
                 "Slurm, or use --workers N for processes of this machine."
             )
-        self._executor = submitit.AutoExecutor(folder=folder, cluster="slurm")
+        # Submitit unpickles whatever lies under a job's number as its result, also where somebody
+        # else put it there before the job was given that number.
+        own = folder / f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(8)}"
+        self._executor = submitit.AutoExecutor(folder=own, cluster="slurm")
         self._executor.update_parameters(**chosen)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:

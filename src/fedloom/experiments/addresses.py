@@ -24,6 +24,7 @@ _FILE = re.compile(rf"(.+\.py):({_NAME})")
 _MODULE = re.compile(rf"({_NAME}(?:\.{_NAME})*):({_NAME})")
 _TAGS = ("key", "kind", "scheme")  # by which tables name a class
 NETWORK = "graph"  # the kind of a network that lies in a file
+CODE = "code"  # of resolved settings: the files of one's own, with their SHA-256
 _files: dict[str, Path] = {}  # what was executed, by the name of the module that it became
 
 

@@ -1,5 +1,6 @@
 """The coefficients of a linear model, kept with its result, and those of sites beside them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,11 @@ _CLOSE = 1e-8  # to which models of single sites are solved
 
 
 def coefficients_of(
-    model: Result | Deployed | str | Path, *, site: str | None = None, local: bool = False
+    model: Result | Deployed | str | Path,
+    *,
+    site: str | None = None,
+    local: bool = False,
+    trust: Sequence[str] = (),
 ) -> "pl.DataFrame":
     """The coefficients of a run's linear model, as `fl.deploy.coefficients` has them.
 
@@ -42,6 +47,7 @@ def coefficients_of(
             where the method makes some.
         local: Whether to put beside them a model of each site's rows alone; a site without
             training rows of one of the classes has none, and empty cells.
+        trust: Code that may be executed although its settings were not run here.
     """
     import polars as pl
 
@@ -49,12 +55,13 @@ def coefficients_of(
     if isinstance(found, Result) and site is None and not local and found.about.get(NOTED):
         with understood(Path(where)):
             return pl.DataFrame(found.about[NOTED], infer_schema_length=None)
-    own = taken(model, site=site)
+    own = taken(model, site=site, trust=trust)
     if not local:
         return coefficients(own)
     if isinstance(found, Deployed):
         raise DataError(f"{where} is a model without data. Give the folder of its run for --local.")
-    return coefficients(own, fitted_alone(problem_of(found, where), clients_of(found, where)))
+    problem, clients = problem_of(found, where, trust), clients_of(found, where, trust)
+    return coefficients(own, fitted_alone(problem, clients))
 
 
 def noted(

@@ -57,6 +57,7 @@ def predicted(
     problem: Problem | None = None,
     site: str | None = None,
     keep: Sequence[str] = (),
+    trust: Sequence[str] = (),
 ) -> "tuple[pl.DataFrame, list[str]]":
     """The predictions, and remarks on how the table differs from the training rows."""
     found, where = opened(model)
@@ -65,7 +66,7 @@ def predicted(
             f"{where} does not say how tables become features: its data were not files of sites. "
             f"Run settings with [data] sites = ... first."
         )
-    own = taken(model, site=site, problem=problem)
+    own = taken(model, site=site, problem=problem, trust=trust)
     if own.preparation is None:
         raise DataError(
             f"{where} is a packed model, which does not say how tables become features. "
@@ -75,7 +76,7 @@ def predicted(
     said = own.predict_frame(source, frame, keep)
     unlike = remarks(own.preparation, with_parts(source, frame, own.preparation.dates))
     if isinstance(found, Result) and any(name.startswith(PROBABILITY) for name in said.columns):
-        unlike += _of_weights(problem or problem_of(found, where))
+        unlike += _of_weights(problem or problem_of(found, where, trust))
     return said, unlike
 
 

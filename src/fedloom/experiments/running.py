@@ -12,6 +12,7 @@ from fedloom.checksums import read_json
 from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, FedloomError, SettingsError, WorkersError
 from fedloom.experiments.folder import RunFolder
+from fedloom.experiments.known_code import remember
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
 from fedloom.experiments.written import runnable
@@ -62,6 +63,7 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
             folder.write_settings(runnable(settings), resolved)
 
     hosts.by_leader(begin)
+    remember(resolved)  # on every host, each of which may be asked to resume
     try:
         yield folder
     except (DivergedError, WorkersError):  # the settings are right, and some runs may have ended

@@ -20,6 +20,7 @@ the settings file, or `package.module:MyMethod`.
 """
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,18 +32,21 @@ from fedloom.data.parties import Holders
 from fedloom.errors import MissingDataError, ProtocolError, SettingsError
 from fedloom.experiments import building, registries
 from fedloom.experiments.addresses import (
+    CODE,
     check_unchanged,
     digests,
     name_files_absolutely,
     short_name,
 )
-from fedloom.experiments.locations import Location, whatever_is_named
+from fedloom.experiments.known_code import admitted, also
+from fedloom.experiments.locations import Admission, Location, whatever_is_named
 from fedloom.experiments.options import (
     CompareSettings,
     FederationSettings,
     RunSettings,
     SweepSettings,
 )
+from fedloom.experiments.overrides import apply_overrides
 from fedloom.hints import closest
 from fedloom.preparation import PartyFiles, SiteFiles
 from fedloom.problems.base import Problem
@@ -55,7 +59,6 @@ _TABLES = (
 _NEEDED = ("data", "problem", "algorithm")
 _SEVERAL = ("algorithm", "wrapper")
 _MADE = "synthetic"
-CODE = "code"  # of resolved settings: the files of one's own, with their SHA-256
 
 
 class Settings(NamedTuple):
@@ -153,36 +156,49 @@ class Settings(NamedTuple):
 def read(path: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read a settings file; overrides are texts such as "algorithm.lr=0.05"."""
     tables, place = unread(path, overrides)
-    return _parse_file(tables, Path(path), place.text, overrides)
+    return _parse_file(tables, Path(path), place.text, overrides, whatever_is_named)
 
 
 def unread(path: str | Path, overrides: list[str] | None = None) -> tuple[dict[str, Any], Location]:
     """The tables of a settings file with overrides, before anything that they name is loaded."""
     file = Path(path)
     tables = tables_of(file)
-    for override in overrides or []:
-        apply_override(tables, override)
+    apply_overrides(tables, overrides or ())
     return tables, Location(str(file), text_of(file))
 
 
-def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settings:
-    """Read the settings that a run or a comparison left in its folder."""
+def read_again(
+    folder: str | Path, overrides: list[str] | None = None, trust: Sequence[str] = ()
+) -> Settings:
+    """Read the settings that a run or a comparison left in its folder.
+
+    They may have come from somebody else: code is loaded because the user has run these settings,
+    trusts it, or names it in the overrides.
+    """
     file = Path(folder) / "settings.json"
     try:
         tables = read_json(file)
     except MissingDataError:
         raise SettingsError(f"{file}: there is no such settings file. Check the path.") from None
+    tables, admit = admitted(tables, str(folder), trust)
     check_unchanged(tables.pop(CODE, {}), folder)
-    for override in overrides or []:
-        apply_override(tables, override)
-    return _parse_file(tables, file, text_of(Path(folder) / "settings.toml"), overrides)
+    own: dict[str, Any] = {}
+    apply_overrides(own, overrides or ())
+    name_files_absolutely(own, file.resolve().parent)
+    apply_overrides(tables, overrides or ())
+    text = text_of(Path(folder) / "settings.toml")
+    return _parse_file(tables, file, text, overrides, also(admit, own))
 
 
 def _parse_file(
-    tables: dict[str, Any], file: Path, text: str, overrides: list[str] | None
+    tables: dict[str, Any],
+    file: Path,
+    text: str,
+    overrides: list[str] | None,
+    admit: Admission,
 ) -> Settings:
-    """Check settings that lie on this machine: whoever runs them may name code of their own."""
-    place = Location(str(file), text, admit=whatever_is_named, overrides=tuple(overrides or ()))
+    """Check settings that lie on this machine."""
+    place = Location(str(file), text, admit=admit, overrides=tuple(overrides or ()))
     _check_tables(tables, place)
     name_files_absolutely(tables, file.resolve().parent)
     return parse(tables, place)
@@ -276,25 +292,3 @@ def _algorithms(tables: Any, place: Location) -> dict[str, Algorithm]:
             raise own.error(f"there are two methods named {name!r}. Add name = ... to one.")
         methods[name] = method
     return methods
-
-
-def apply_override(tables: dict[str, Any], override: str) -> None:
-    """Apply "table.key=value"; the value is TOML, or else a text."""
-    name, equals, text = override.partition("=")
-    *path, key = name.strip().split(".")
-    if not equals or not path or not key:
-        raise SettingsError(
-            f"--set must be table.key=value; got {override!r}. Try --set algorithm.lr=0.1."
-        )
-    table: Any = tables
-    for part in path:
-        table = table.setdefault(part, {})
-        if isinstance(table, list) and len(table) == 1:
-            table = table[0]
-        if not isinstance(table, dict):
-            what = f"one of {len(table)} tables" if isinstance(table, list) else "no table"
-            raise SettingsError(f"--set {override}: {part} is {what}, so edit the file instead.")
-    try:
-        table[key] = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        table[key] = text.strip()

@@ -1,6 +1,6 @@
 """Take models on their own from the folders of runs."""
 
-import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from fedloom.deploy import hub_model, take
 from fedloom.deploy.deployed import Deployed
 from fedloom.errors import DataError, FedloomError
 from fedloom.experiments import building, same_rows, settings
-from fedloom.experiments.addresses import beside, digest_of, file_of, networks
+from fedloom.experiments.addresses import CODE, beside, networks
+from fedloom.experiments.known_code import admitted
 from fedloom.experiments.locations import Admission, Location
-from fedloom.experiments.settings import CODE, Settings
+from fedloom.experiments.settings import Settings
 from fedloom.hints import closest
 from fedloom.loading import load
 from fedloom.measuring.result import Result
@@ -28,6 +29,7 @@ def taken(
     *,
     site: str | None = None,
     problem: Problem | None = None,
+    trust: Sequence[str] = (),
 ) -> Deployed:
     """The hub's model of a run, or the one that a site would use.
 
@@ -37,6 +39,7 @@ def taken(
         model: A result, the folder of a run, or the file of a packed model.
         site: The site's name; None: the hub's model.
         problem: The problem that was solved; by default that of the run's settings.
+        trust: Code that may be executed although its settings were not run here.
     """
     found, where = opened(model)
     if isinstance(found, Deployed):
@@ -49,14 +52,14 @@ def taken(
             f"Use fl.joint_predict with the shares that save_shares wrote."
         )
     if site is not None:
-        return _of_site(found, where, site)
-    problem = problem or problem_of(found, where)
+        return _of_site(found, where, site, trust)
+    problem = problem or problem_of(found, where, trust)
     preparation = preparation_of(found)
     if preparation is not None:
         shape = (len(preparation.features),)
         return hub_model(problem, found.model, shape, preparation.classes, preparation)
     # Older folders do not say it, and those of federations.
-    rows = found.about.get("kind of rows") or clients_of(found, where).described()
+    rows = found.about.get("kind of rows") or clients_of(found, where, trust).described()
     with understood(Path(where)):
         scaled = Normalisation.from_dict(rows["normalisation"])
         return hub_model(problem, found.model, rows["shape"], rows["labels"], None, scaled)
@@ -73,16 +76,16 @@ def preparation_of(result: Result) -> Preparation | None:
     return None if saved is None else Preparation.from_dict(saved)
 
 
-def problem_of(result: Result, where: str) -> Problem:
+def problem_of(result: Result, where: str, trust: Sequence[str] = ()) -> Problem:
     """The problem of a run's settings."""
-    tables = _tables(result, where)
-    place = Location(where, "", ("settings", "problem"), _code_of_the_run(tables, where))
+    tables, admit = _tables(result, where, trust)
+    place = Location(where, "", ("settings", "problem"), admit)
     return building.problem(tables["problem"], place)
 
 
-def clients_of(result: Result, where: str) -> Clients:
+def clients_of(result: Result, where: str, trust: Sequence[str] = ()) -> Clients:
     """The data of a run, read and divided anew as its settings say."""
-    clients: Any = _settings(result, where).clients_of(result.about["seed"])
+    clients: Any = _settings(result, where, trust).clients_of(result.about["seed"])
     names = tuple(result.client_names)
     if tuple(clients.names) != names:
         raise DataError(
@@ -97,7 +100,7 @@ def clients_of(result: Result, where: str) -> Clients:
     return clients
 
 
-def _of_site(result: Result, where: str, site: str) -> Deployed:
+def _of_site(result: Result, where: str, site: str, trust: Sequence[str]) -> Deployed:
     names = list(result.client_names)
     if site not in names:
         raise DataError(f"{where} has no site {site!r}. {closest(site, names)}")
@@ -106,7 +109,7 @@ def _of_site(result: Result, where: str, site: str) -> Deployed:
             f"{where} is of a federation, whose sites keep their models: each has its own in its "
             f"kit, models/{result.about.get('run', 'RUN')}.safetensors. Give that file."
         )
-    chosen = _settings(result, where)
+    chosen = _settings(result, where, trust)
     methods = {repr(method): method for method in chosen.algorithms.values()}
     method = methods.get(result.about["algorithm"])
     if method is None:
@@ -114,51 +117,30 @@ def _of_site(result: Result, where: str, site: str) -> Deployed:
             f"{where} was run with {result.about['algorithm']}, which its settings do not have. "
             f"Use fl.deploy.take."
         )
-    return take(method, chosen.problem, clients_of(result, where), result, names.index(site))
+    clients = clients_of(result, where, trust)
+    return take(method, chosen.problem, clients, result, names.index(site))
 
 
-def _settings(result: Result, where: str) -> Settings:
-    told = _tables(result, where)
+def _settings(result: Result, where: str, trust: Sequence[str]) -> Settings:
+    told, admit = _tables(result, where, trust)
     tables = {name: table for name, table in told.items() if name != CODE}
     try:
-        return settings.parse(tables, Location(where, "", admit=_code_of_the_run(told, where)))
+        return settings.parse(tables, Location(where, "", admit=admit))
     except FedloomError as error:
         raise DataError(f"{where}: its settings cannot be used here: {error}") from error
 
 
-def _code_of_the_run(tables: dict[str, Any], where: str) -> Admission:
-    """Admit only files of this machine that are as they were in the run, none from the folder.
-
-    So a folder from somebody else brings no code to execute. A run writes absolute paths and
-    digests; to forge them one would have to know a file that is here.
-    """
-    folder = Path(where).resolve()
-
-    def admit(kind: str, name: str) -> None:
-        file = file_of(name)
-        if file is None:
-            return  # installed here
-        known = tables.get(CODE, {}).get(str(file))
-        own = file.is_absolute() and not file.resolve().is_relative_to(folder)
-        if not own or known is None or digest_of(file) not in (known, None):
-            raise DataError(
-                f"{where} names code, {name}, that is not the file it was run with, or lies in the "
-                f"folder itself; it is not executed. Look at it, then in Python pass problem=..."
-            )
-
-    return admit
-
-
-def _tables(result: Result, where: str) -> dict[str, Any]:
+def _tables(result: Result, where: str, trust: Sequence[str]) -> tuple[dict[str, Any], Admission]:
+    """The settings of a run, and which code may be loaded because they name it."""
     tables = result.about.get("settings")
     if not isinstance(tables, dict) or "problem" not in tables:
         raise DataError(
             f"{where} does not say which problem was solved: it has no settings. "
             f"In Python, pass problem=..."
         )
-    tables = copy.deepcopy(tables)
+    tables, admit = admitted(tables, where, trust)
     for table in networks(tables):
         kept = beside(table, Path(where))
         if not Path(table["file"]).is_file() and kept.is_file():
             table["file"] = str(kept)  # which the SHA-256 in the settings must fit
-    return tables
+    return tables, admit

@@ -6,6 +6,7 @@ from fedloom.checksums import write_json
 from fedloom.experiments.addresses import beside, networks
 from fedloom.experiments.explaining import NOTED, of_the_hub
 from fedloom.experiments.folder import RunFolder
+from fedloom.experiments.known_code import remember
 from fedloom.federation.people.records import Record
 from fedloom.federation.people.session import Session
 from fedloom.files import write_bytes
@@ -37,6 +38,7 @@ def whole(result: Result, record: Record, out: Path) -> Result:
         if (file := Path(network["file"])).is_file():
             write_bytes(beside(network, out), file.read_bytes(), shared=True)
     result.about["settings"] = record.settings
+    remember(record.settings)  # which this person submitted
     if table := of_the_hub(result):
         result.about[NOTED] = table
     folder.finish(result)
