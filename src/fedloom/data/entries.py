@@ -8,6 +8,7 @@ from typing import Any
 from fedloom.data import fetch
 from fedloom.data.dataset import Dataset
 from fedloom.data.fetch import File
+from fedloom.data.options import check_kinds
 from fedloom.errors import ParameterError
 from fedloom.hints import closest
 
@@ -66,6 +67,8 @@ class DatasetEntry:
             if name not in copy.options:
                 hint = closest(name, copy.options) if copy.options else "It has no options."
                 raise ParameterError(f"{self.name}: there is no option {name!r}. {hint}")
+        if options:
+            check_kinds(self.name, copy.read, options)
 
 
 def retitled(dataset: Dataset, title: str) -> Dataset:

@@ -15,6 +15,7 @@ from fedloom.data.image_folder import PICTURES, read_image_folder
 from fedloom.data.images import read_idx_images
 from fedloom.data.leaf import read_leaf
 from fedloom.data.libsvm import read_libsvm
+from fedloom.data.options import check_kinds
 from fedloom.data.packed import bare_name, find
 from fedloom.data.tables import from_frame, read_table
 from fedloom.data.tokens import read_text_folder, read_text_table
@@ -74,7 +75,7 @@ def _not_there(name_or_path: str | Path, path: Path) -> Exception:
     if named and _suffix(path) not in _READERS and not _IDX_IMAGES.search(bare_name(path)):
         return ParameterError(
             f"load: there is no dataset {name_or_path!r}, nor a file or folder of that name. "
-            f"{closest(path.name, CATALOGUE)}"
+            f"{closest(path.name, CATALOGUE, where='fedloom list datasets')}"
         )
     return MissingDataError(f"{path}: there is no such file or folder. Check the path.")
 
@@ -138,6 +139,8 @@ def _checked(
             raise ParameterError(
                 f"{path}: the option {name} must be given; got no value. Pass {name}=..."
             )
+    if options:
+        check_kinds(path, reader, options)
     if paths and options.get("test") is not None:
         options = {**options, "test": Path(options["test"]).expanduser()}
     return options

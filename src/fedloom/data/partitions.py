@@ -112,6 +112,12 @@ def partition(
                 "its own. Use standardise = true."
             )
         return divide_features(dataset, chosen, rng, test_fraction)
+    wanted = getattr(chosen, "clients", 0)  # of the schemes that say it
+    if wanted > len(dataset):
+        raise DataError(
+            f"{dataset.name}: every client must have a row; there are {wanted} clients and "
+            f"{len(dataset)} rows. Use fewer clients."
+        )
     # Training rows first, so that they fall the same with and without test rows.
     holdings = chosen.divide(dataset, rng)
     parts = list(holdings.values())

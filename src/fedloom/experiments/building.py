@@ -33,13 +33,26 @@ from fedloom.hints import closest
 from fedloom.parameters import needed, needs, written
 from fedloom.problems.base import Metric
 from fedloom.protocol import Algorithm
+from fedloom.rules import text
 
+_called = text("")
 Metrics = tuple[str, ...] | dict[str, Metric | None]
 
 
-def algorithm(table: dict[str, Any], place: Location) -> Algorithm:
-    """The method of an [algorithm] table."""
-    return build(ALGORITHMS, table, place, tag="key")
+def algorithms(tables: Any, place: Location) -> dict[str, Algorithm]:
+    """The methods by name: the name they are given, their key, or their class's name."""
+    methods: dict[str, Algorithm] = {}
+    for table, own in each(tables, place, "key"):
+        parameters = dict(table) if isinstance(table, dict) else table
+        name = parameters.pop("name", None) if isinstance(parameters, dict) else None
+        method = build(ALGORITHMS, parameters, own, tag="key")
+        name = short_name(table["key"]) if name is None else name
+        if not _called.holds(name):
+            raise (own / "name").error(f"must be {_called.text}; got {name!r}. Change it.")
+        if name in methods:
+            raise own.error(f"there are two methods named {name!r}. Add name = ... to one.")
+        methods[name] = method
+    return methods
 
 
 def wrapped(method: Algorithm, tables: Any, place: Location) -> Algorithm:

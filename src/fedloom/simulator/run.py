@@ -23,6 +23,13 @@ from fedloom.simulator.task import Task
 from fedloom.types import Tree
 from fedloom.version import __version__
 
+SEED = Rule(
+    lambda v: type(v) is int and 0 <= v < 2**63,
+    "a whole number from 0 to 2^63 - 1",
+    0,
+    {"type": "integer", "minimum": 0},
+)
+
 
 @named
 def simulate(
@@ -98,7 +105,7 @@ def simulate(
     check_all("simulate", algorithm, problem, clients)
     check("simulate", "rounds", rounds, at_least(1))
     check("simulate", "batch_size", batch_size, at_least(1).or_none("full gradients"))
-    check("simulate", "seed", seed, _seed)
+    check("simulate", "seed", seed, SEED)
     check("simulate", "eval_every", eval_every, at_least(1))
     check("simulate", "precision", precision, one_of("float32", "float64"))
     check("simulate", "lanes", lanes, at_least(1).or_none("as many as fit"))
@@ -169,6 +176,3 @@ def simulate(
             if bar is not None:
                 bar.close()
         return run.result()
-
-
-_seed = Rule(lambda v: type(v) is int and 0 <= v < 2**63, "a whole number from 0 to 2^63 - 1", 0)
