@@ -44,10 +44,10 @@ def listed(known: Collection[str], *, where: str = "") -> str:
 
 
 def _nearness(said: str, name: str) -> float:
-    """From 0 to 1, where 1 means equal."""
-    parts = re.split(r"[^a-z0-9]+", name)
-    of_parts = _PART * max(_alike(said, part) for part in parts)
-    return max(_alike(said, name), of_parts)
+    """From 0 to 1, where 1 means equal; a word of either may be what is meant."""
+    words = max(_alike(said, part) for part in re.split(r"[^a-z0-9]+", name))
+    exact = name in re.split(r"[^a-z0-9]+", said)
+    return max(_alike(said, name), _PART * max(words, exact))
 
 
 def _alike(one: str, other: str) -> float:

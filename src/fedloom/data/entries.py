@@ -8,7 +8,6 @@ from typing import Any
 from fedloom.data import fetch
 from fedloom.data.dataset import Dataset
 from fedloom.data.fetch import File
-from fedloom.data.options import check_kinds
 from fedloom.errors import ParameterError
 from fedloom.hints import closest
 
@@ -68,6 +67,8 @@ class DatasetEntry:
                 hint = closest(name, copy.options) if copy.options else "It has no options."
                 raise ParameterError(f"{self.name}: there is no option {name!r}. {hint}")
         if options:
+            from fedloom.data.load import check_kinds  # it knows this module
+
             check_kinds(self.name, copy.read, options)
 
 

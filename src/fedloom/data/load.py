@@ -1,10 +1,16 @@
 """Load data by a name from the catalogue, or from a path."""
 
+import functools
 import inspect
+import numbers
 import re
-from collections.abc import Callable
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
+
+import numpy as np
 
 from fedloom.data.array_files import read_array_folder
 from fedloom.data.catalogue import CATALOGUE
@@ -15,7 +21,6 @@ from fedloom.data.image_folder import PICTURES, read_image_folder
 from fedloom.data.images import read_idx_images
 from fedloom.data.leaf import read_leaf
 from fedloom.data.libsvm import read_libsvm
-from fedloom.data.options import check_kinds
 from fedloom.data.packed import bare_name, find
 from fedloom.data.tables import from_frame, read_table
 from fedloom.data.tokens import read_text_folder, read_text_table
@@ -29,6 +34,20 @@ _READERS: dict[str, Callable[..., Dataset]] = {
     ".txt": read_libsvm,
     ".csv": read_table,
     ".parquet": read_table,
+}
+
+_MOST = 2**31 - 1
+_KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    str: (lambda v: isinstance(v, str), "a text"),
+    bool: (lambda v: isinstance(v, bool | np.bool_), "true or false"),
+    int: (
+        lambda v: (
+            isinstance(v, numbers.Integral) and not isinstance(v, bool) and abs(int(v)) <= _MOST
+        ),
+        "a whole number < 2^31",
+    ),
+    Path: (lambda v: isinstance(v, str | Path), "a path"),
+    types.NoneType: (lambda v: v is None, "none"),
 }
 
 
@@ -144,3 +163,44 @@ def _checked(
     if paths and options.get("test") is not None:
         options = {**options, "test": Path(options["test"]).expanduser()}
     return options
+
+
+def check_kinds(owner: object, reader: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise ParameterError for an option of another kind than its annotation."""
+    inner: Any = reader.func if isinstance(reader, functools.partial) else reader
+    hints = inspect.get_annotations(inner)
+    for name, value in options.items():
+        if not _fits(value, hints.get(name, Any)):
+            usual = inspect.signature(inner).parameters[name].default
+            shown = "Change it." if usual is inspect.Parameter.empty else "Change or remove it."
+            raise ParameterError(
+                f"{owner}: {name} must be {_words(hints[name])}; got {value!r}. {shown}"
+            )
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if kind in _KINDS:
+        return _KINDS[kind][0](value)
+    inside = typing.get_args(kind)
+    if typing.get_origin(kind) in (Union, types.UnionType):
+        return any(_fits(value, option) for option in inside)
+    if typing.get_origin(kind) is Mapping:
+        return isinstance(value, Mapping) and all(_fits(v, inside[1]) for v in value.values())
+    if kind == Sequence[str]:
+        return _is_list(value) and all(_fits(entry, str) for entry in value)
+    return True  # shapes, which readers check themselves, and what only Python can pass
+
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__iter__") and not isinstance(value, str | bytes | Mapping)
+
+
+def _words(kind: Any) -> str:
+    if kind in _KINDS:
+        return _KINDS[kind][1]
+    inside = typing.get_args(kind)
+    if typing.get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(_words(option) for option in inside if option is not types.NoneType)
+    if typing.get_origin(kind) is Mapping:
+        return f"a table, in which each is {_words(inside[1])}"
+    return "a list of texts"

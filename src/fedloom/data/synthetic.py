@@ -20,6 +20,7 @@ labelled, so that a logistic loss has smoothness 1/4; `normalise=False` leaves t
 import numpy as np
 
 from fedloom.data.clients import Clients
+from fedloom.draws import SEED
 from fedloom.errors import ParameterError
 from fedloom.parameters import at_least, at_least_zero, check, flag, one_of
 from fedloom.rows import Rows
@@ -57,7 +58,7 @@ def synthetic(
         ("features", features, at_least(1)),
         ("labels", labels, one_of("sign", "argmax")),
         ("normalise", normalise, flag),
-        ("seed", seed, at_least(0)),
+        ("seed", seed, SEED),
     ):
         check("synthetic", name, value, rule)
     rng = np.random.default_rng(seed)

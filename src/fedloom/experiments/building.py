@@ -33,9 +33,7 @@ from fedloom.hints import closest
 from fedloom.parameters import needed, needs, written
 from fedloom.problems.base import Metric
 from fedloom.protocol import Algorithm
-from fedloom.rules import text
 
-_called = text("")
 Metrics = tuple[str, ...] | dict[str, Metric | None]
 
 
@@ -47,8 +45,8 @@ def algorithms(tables: Any, place: Location) -> dict[str, Algorithm]:
         name = parameters.pop("name", None) if isinstance(parameters, dict) else None
         method = build(ALGORITHMS, parameters, own, tag="key")
         name = short_name(table["key"]) if name is None else name
-        if not _called.holds(name):
-            raise (own / "name").error(f"must be {_called.text}; got {name!r}. Change it.")
+        if not isinstance(name, str) or not name.strip():
+            raise (own / "name").error(f"must be a text; got {name!r}. Change it.")
         if name in methods:
             raise own.error(f"there are two methods named {name!r}. Add name = ... to one.")
         methods[name] = method

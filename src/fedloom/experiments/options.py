@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fedloom.draws import SEED
 from fedloom.experiments.tracking import TRACKERS
 from fedloom.parameters import (
     Rule,
@@ -17,7 +18,6 @@ from fedloom.parameters import (
 )
 from fedloom.pictures.labels import AXES
 from fedloom.rules import number, text, title
-from fedloom.simulator.run import SEED
 
 SEARCHES = ("grid", "random", "optuna")
 _batch_rule = Rule(

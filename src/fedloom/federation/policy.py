@@ -42,6 +42,7 @@ from fedloom.parameters import (
     at_least,
     between,
     flag,
+    instance_of,
     names,
     param,
     parametrised,
@@ -53,7 +54,7 @@ from fedloom.rules import text
 POLICY = "policy.toml"
 NUMBERS = "numbers"  # what a policy says of a label that is a number to predict
 _names = names("fedavg")
-_path = text("rows.csv").or_none("none")
+_path = instance_of(str)._replace(text="a path", example="rows.csv").or_none("none")
 _labels = Rule(
     lambda v: (
         isinstance(v, Mapping)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 
 from fedloom.data.parties import Holders
+from fedloom.draws import SEED
 from fedloom.measuring.reference import Reference
 from fedloom.measuring.result import Result
 from fedloom.metrics import chosen as metrics_of
-from fedloom.parameters import Rule, at_least, at_least_zero, check, flag, one_of
+from fedloom.parameters import at_least, at_least_zero, check, flag, one_of
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import kept_programs
@@ -22,13 +23,6 @@ from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.task import Task
 from fedloom.types import Tree
 from fedloom.version import __version__
-
-SEED = Rule(
-    lambda v: type(v) is int and 0 <= v < 2**63,
-    "a whole number from 0 to 2^63 - 1",
-    0,
-    {"type": "integer", "minimum": 0},
-)
 
 
 @named
