@@ -30,7 +30,12 @@ def _plainly(error: UnicodeError) -> tuple[str, int]:
 
 
 def _of(character: str) -> str:
-    """A letter without its accents; else a question mark."""
+    """A letter without its accents, a piece of a border, or a question mark."""
+    name = unicodedata.name(character, "")
+    if name.startswith("BOX DRAWINGS"):
+        return {"HORIZONTAL": "-", "VERTICAL": "|"}.get(
+            name.partition(" ")[2].split(" ", 2)[2], "+"
+        )
     bare = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
     return _PLAIN.get(character) or bare or "?"
 
