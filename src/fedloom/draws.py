@@ -24,7 +24,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl
 
+from fedloom.parameters import Rule
 from fedloom.types import Array, Held
+
+SEED = Rule(
+    lambda v: type(v) is int and 0 <= v < 2**63,
+    "a whole number from 0 to 2^63 - 1",
+    0,
+    {"type": "integer", "minimum": 0},
+)
 
 _GOLDEN = np.uint32(0x9E3779B9)
 _LAST_32 = 0xFFFFFFFF

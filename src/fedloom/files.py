@@ -33,10 +33,32 @@ def write_file(path: Path, write: Callable[[Path], None], *, shared: bool = Fals
 
 def free(path: Path) -> Path:
     """A path that the user gave for a new file; raises if it exists, as nothing is overwritten."""
-    if path.exists():
+    if os.path.lexists(path):
         raise DataError(
             f"{path} is there already, and is not overwritten. Name another file, or remove it."
         )
+    return writable_file(path)
+
+
+def writable_file(path: Path) -> Path:
+    """A path that the user gave for a file; raises where none can be written."""
+    if os.path.isdir(path):
+        raise DataError(f"{path} is a folder, where a file is to be written. Name a file.")
+    writable_folder(path.parent)
+    return path
+
+
+def writable_folder(path: Path) -> Path:
+    """A path that the user gave for a folder; raises where none can be made, or written to.
+
+    To be asked before the work of which the result shall lie there.
+    """
+    whole = path.absolute()
+    there = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
+    if not os.path.isdir(there):
+        raise DataError(f"{path} cannot be a folder, as {there} is a file. Name another place.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise DataError(f"{path}: you may not write to {there}. Name another place.")
     return path
 
 

@@ -10,7 +10,6 @@ everywhere: who, which parameter, the rule, the value, and what to try instead.
 
 import dataclasses
 import functools
-import re
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -21,6 +20,7 @@ from fedloom.hints import closest
 from fedloom.pytrees import plain, register
 
 T = TypeVar("T")
+_MOST = 2**31 - 1  # the largest whole number of 32 bits, with which compiled programs count
 
 
 class Rule(NamedTuple):
@@ -45,7 +45,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_integer(value: object) -> bool:
+def _is_integer(value: object) -> typing.TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -90,9 +90,10 @@ anything = Rule(lambda v: True, "anything", None)
 
 
 def at_least(low: int) -> Rule:
-    """Whole numbers >= `low`."""
+    """Whole numbers >= `low`, as far as a compiled program counts."""
     text, schema = f"a whole number >= {low}", {"type": "integer", "minimum": low}
-    return Rule(lambda v: _is_integer(v) and v >= low, text, max(low, 10), schema)
+    limited = schema | {"maximum": _MOST}
+    return Rule(lambda v: _is_integer(v) and low <= v <= _MOST, text, max(low, 10), limited)
 
 
 def between(low: float, high: float) -> Rule:
@@ -108,16 +109,14 @@ def one_of(*texts: str) -> Rule:
     return Rule(lambda v: isinstance(v, str) and v in texts, text, texts[0], {"enum": list(texts)})
 
 
-def _compiles(value: object) -> bool:
-    try:
-        return isinstance(value, str) and re.compile(value) is not None
-    except re.error:
-        return False
-
-
-def pattern(example: str) -> Rule:
-    """Regular expressions for names, as in `re.search`."""
-    return Rule(_compiles, "a regular expression", example, {"type": "string"})
+def names(*examples: str) -> Rule:
+    """Lists of texts, be they empty."""
+    return Rule(
+        lambda v: isinstance(v, list | tuple) and all(isinstance(name, str) for name in v),
+        "a list of names",
+        list(examples),
+        {"type": "array", "items": {"type": "string"}},
+    )
 
 
 def instance_of(kind: type) -> Rule:
@@ -180,6 +179,8 @@ def check(owner: str, name: str, value: object, rule: Rule) -> None:
     if rule.holds(value):
         return
     hint = f"Try {name} = {rule.example!r}." if rule.example is not None else "Change it."
+    if _is_integer(value) and value > _MOST and "a whole number >=" in rule.text:
+        hint = f"It must be < 2^31. {hint}"
     error = ParameterError(f"{owner}: {name} must be {rule.text}; got {value!r}. {hint}")
     error.parameter = name
     raise error

@@ -121,7 +121,7 @@ MISUSES = {
     "unknown data": (but("iris", "irris"), "irris"),
     "unknown scheme": (but("iid", "iidd"), r"line 6, partition.scheme: .*'iid'\?"),
     "cohort too large": (but("cohort = 2", "cohort = 9"), "cohort must be .*got 9"),
-    "too many clients": (but("clients = 3", "clients = 999"), "has no training rows"),
+    "too many clients": (but("clients = 3", "clients = 999"), "there are 999 clients"),
     "wrong labels": (but("multinomial", "logistic"), "needs labels of 2 classes"),
 }
 

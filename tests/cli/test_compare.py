@@ -157,7 +157,7 @@ def test_reproduce_shows_what_there_is_and_runs_it(tmp_path, capsys):
         ),
         (["reproduce", "personal-digits", "--resume", str(tmp_path / "run")], "holds another"),
         (["reproduce", "--resume", str(tmp_path / "run")], "takes the name of an experiment"),
-        ([*arguments, "--raw", str(tmp_path)], "--raw must be a file"),
+        ([*arguments, "--raw", str(tmp_path)], "is a folder, where a file"),
         (["reproduce", "composite"], "takes the name of an experiment"),
     ):
         assert main(wrong) == 2

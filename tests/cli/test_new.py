@@ -10,13 +10,17 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.cli.main import main
+from fedloom.exchange.transcript import transcript
 from fedloom.experiments import settings
 from fedloom.experiments.beginnings import COMPARED
 from fedloom.experiments.schema import schema
 from fedloom.federation.job import check_sendable, job_of
 from fedloom.federation.provisioning import read_project
+from fedloom.population import assemble
 from fedloom.rounds.given import check_fit
+from tiers import in_turn
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
 
@@ -86,6 +90,66 @@ def test_a_method_keeps_the_laws_and_is_named_in_settings(here, capsys):
     assert main(["check", "my_method.py:MyMethod", "--law", "engines", "--law", "absence"]) == 0
     assert main(["new", "method", "my method.txt"]) == 2
     assert "a file like my_method.py" in capsys.readouterr().err
+
+
+BUNDLED = ("digits", "diabetes", "synthetic", "breast_cancer", "heart", "iris", "wine")
+SHORT = ["--set", "run.rounds=2", "--set", "run.eval_every=2"]
+
+
+def written(kind, data, *words):
+    """What `new` wrote for a bundled dataset; None where it refused in a sentence."""
+    status = main(["new", kind, "made.toml", "--data", data, *words])
+    assert status in (0, 2)
+    return settings.read("made.toml") if status == 0 else None
+
+
+@pytest.mark.parametrize("data", in_turn(BUNDLED, ["digits"]))
+def test_every_method_gets_a_file_that_runs_or_a_refusal(data, here, capsys):
+    refused = set()
+    for key, method in CATALOGUE.items():
+        (here / "made.toml").unlink(missing_ok=True)
+        chosen = written("run", data, "--method", key)
+        if chosen is None:
+            assert capsys.readouterr().err.startswith("error: new: ")
+            refused.add(method.family)
+            continue
+        check_fit(chosen.algorithm, chosen.problem)
+        batch = chosen.options()["batch_size"]
+        # One round, of which only the shapes are computed.
+        transcript(chosen.algorithm, assemble(chosen.problem, chosen.clients(), batch, "float32"))
+    numbers = {"minimax", "personal"}
+    assert refused == {"diabetes": numbers, "synthetic": {"vertical"}}.get(data, {"vertical"})
+
+
+RUNS = [f"{data} {family}" for data in BUNDLED for family in COMPARED]
+
+
+@pytest.mark.parametrize("case", in_turn(RUNS, ["digits minimax"]))
+def test_every_family_gets_a_file_that_runs_or_a_refusal(case, here, capsys):
+    data, family = case.split()
+    if written("compare", data, "--family", family) is None:
+        assert capsys.readouterr().err.startswith("error: new: ")
+        return
+    assert main(["compare", "made.toml", *SHORT, "--set", "compare.seeds=1", "--out", "o"]) == 0
+
+
+@pytest.mark.parametrize(
+    "methods,refusal",
+    [
+        (("pfedme", "fedavg"), None),
+        (("local_sgda", "fedavg"), "FedAvg is for smooth problems"),
+        (("fedavg", "local_sgda"), "FedAvg is for smooth problems"),
+        (("fedmid", "fedavg"), None),
+        (("fedavg", "fedmid"), "FedAvg takes no regulariser"),
+        (("vertical_gd", "fedavg"), "the family vertical is for parties"),
+        (("vertical_cg", "vertical_gd"), "VerticalCG needs the squared loss"),
+    ],
+)
+def test_methods_that_have_no_problem_in_common_are_refused(methods, refusal, here, capsys):
+    words = [word for key in methods for word in ("--method", key)]
+    assert main(["new", "compare", "it.toml", "--data", "digits", *words]) == (2 if refusal else 0)
+    assert (refusal or "") in capsys.readouterr().err
+    assert (here / "it.toml").exists() == (refusal is None)
 
 
 def test_a_federation_has_a_project_and_a_run_that_can_be_sent(here, capsys):

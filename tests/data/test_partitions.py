@@ -158,7 +158,7 @@ def test_sparse_features_become_dense(monkeypatch):
         (ByLabel(2, 1), ("2 clients with 1 different classes", "3 classes")),
         (OneClass(2), ("each of the 3 classes", "got 2")),
         (BySize(31), ("31 clients", "30 rows", "fewer clients")),
-        (IID(31), ("no training rows", "fewer clients")),
+        (IID(31), ("31 clients and 30 rows", "fewer clients")),
         (ByColumn("site"), ("column 'site'", "'client'")),
     ],
 )

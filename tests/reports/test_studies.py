@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
 def test_seeds_of_a_method_stand_together(folder):
     (study,) = read([folder / "both"])
     assert {name: len(runs) for name, runs in study.methods.items()} == {"fedavg": 2, "fedprox": 2}
-    assert study.title == "iris, Multinomial over 3 clients"
+    assert study.title == "fedavg and fedprox on iris, 3 clients"
     assert study.commands == [f"fedloom compare {folder / 'both' / 'settings.toml'}"]
     assert tomllib.loads(study.settings) == tomllib.loads(SETTINGS) | {
         "run": {"rounds": 9, "eval_every": 3}
@@ -78,7 +78,7 @@ def test_a_seed_counts_once(folder, tmp_path):
 
 def test_runs_on_other_problems_are_other_studies(folder):
     titles = [study.title for study in read([folder / "both", folder / "sparse"])]
-    assert titles == ["iris, Multinomial over 3 clients", "sparse, Logistic over 4 clients"]
+    assert titles == ["fedavg and fedprox on iris, 3 clients", "sparse: DecoupledProx, 4 clients"]
 
 
 def test_a_single_run_names_its_method_and_what_was_changed(tmp_path):
@@ -88,10 +88,35 @@ def test_a_single_run_names_its_method_and_what_was_changed(tmp_path):
     out = str(tmp_path / "one")
     assert main(["run", str(tmp_path / "one.toml"), "--out", out, "--set", "run.rounds=3"]) == 0
     (study,) = read([out])
-    assert list(study.methods) == ["FedProx"]
+    assert list(study.methods) == ["FedProx"] and study.title == "FedProx on iris, 3 clients"
     assert study.commands == [f"fedloom run {out}/settings.toml"]
     assert main(["report", out, "--title", "Iris <3"]) == 0
     assert "<h1>Iris &lt;3</h1>" in (tmp_path / "one" / "report.html").read_text()
+
+
+def test_titles_name_methods_data_and_clients_in_words(tmp_path):
+    problem, made = fl.problems.Logistic(), studies.clients()
+    inside = fl.algorithms.FedAvg(lr=0.1)
+    wrapped = fl.algorithms.Unreliable(inner=inside, drop=0.5)
+    fl.simulate(wrapped, problem, made, rounds=1).save(tmp_path / "lossy")
+    few = {name: inside for name in ("a", "b", "c")}
+    fl.compare(few, problem, made, rounds=1, out=tmp_path / "few")
+    fl.compare(few | {"d": inside}, problem, made, rounds=1, out=tmp_path / "many")
+    titles = [read([tmp_path / name])[0].title for name in ("lossy", "few", "many")]
+    assert titles == [
+        *("lossy: FedAvg, 4 clients", "few: a, b and c, 4 clients", "many: 4 methods, 4 clients")
+    ]
+
+
+def test_studies_of_one_title_are_numbered(tmp_path):
+    (tmp_path / "it.toml").write_text(SETTINGS)
+    for l2 in ("0.0", "0.1"):
+        words = ["--set", f"problem.l2={l2}", "--set", "run.rounds=1", "--set", "compare.seeds=1"]
+        out = str(tmp_path / f"l2-{l2}")
+        assert main(["compare", str(tmp_path / "it.toml"), *words, "--out", out]) == 0
+    titles = [study.title for study in read([tmp_path / "l2-0.0", tmp_path / "l2-0.1"])]
+    usual = "fedavg and fedprox on iris, 3 clients"
+    assert titles == [f"{usual} (1)", f"{usual} (2)"]
 
 
 def test_methods_of_one_name_with_other_parameters_are_told_apart(tmp_path):

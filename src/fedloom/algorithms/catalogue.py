@@ -21,6 +21,6 @@ def entry(key: str) -> MethodEntry:
     if key not in CATALOGUE:
         raise ParameterError(
             f"algorithm must be a key from `fedloom list algorithms`; got {key!r}. "
-            f"{closest(key, CATALOGUE)}"
+            f"{closest(key, CATALOGUE, where='fedloom list algorithms')}"
         )
     return CATALOGUE[key]

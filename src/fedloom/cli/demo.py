@@ -14,6 +14,7 @@ from fedloom.experiments import comparing, tour
 from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.tour import Stop
+from fedloom.files import writable_folder
 from fedloom.pictures.curves import curves
 from fedloom.reports import page
 
@@ -32,6 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _handle(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
+    writable_folder(arguments.out)
     folders = []
     for stop in tour.stops():
         print(f"\n{stop.says}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from fedloom.cli.trusting import add_trust
 from fedloom.deploy.deployed import Deployed
 from fedloom.experiments.taking import taken
-from fedloom.files import free
+from fedloom.files import free, writable_file
 
 FORMATS = {
     "safetensors": (".safetensors", Deployed.save),
@@ -33,11 +33,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _handle(arguments: argparse.Namespace) -> int:
     suffix, write = FORMATS[arguments.to]
-    if arguments.out is not None:
-        free(arguments.out)
-    model = taken(arguments.run, site=arguments.site, trust=arguments.trust)
     folder = arguments.run if arguments.run.is_dir() else arguments.run.parent
-    out: Path = arguments.out or folder / f"exported{_part(arguments.site)}{suffix}"
+    beside = folder / f"exported{_part(arguments.site)}{suffix}"
+    out = writable_file(beside) if arguments.out is None else free(arguments.out)
+    model = taken(arguments.run, site=arguments.site, trust=arguments.trust)
     write(model, out)
     said = "scores" if model.link is None else f"scores, which are of the kind {model.link!r}"
     print(f"{out}: takes {_shape(model)}, gives {model.outputs} {said}")

@@ -7,12 +7,15 @@
 """
 
 import argparse
+import errno
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from fedloom import version
+from fedloom.cli.plain import PLAINLY
 from fedloom.errors import DivergedError, FedloomError
 from fedloom.hints import closest, printable
 
@@ -81,12 +84,16 @@ def parser(arguments: Sequence[str], *, every: bool = False) -> argparse.Argumen
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=PLAINLY)
     words = sys.argv[1:] if arguments is None else arguments
     if not words:
         parser(words).print_help(sys.stderr)
         return MISUSE
     if words and not words[0].startswith("-") and words[0] not in VERBS:
-        print(f"error: there is no verb {words[0]!r}. {closest(words[0], VERBS)}", file=sys.stderr)
+        hint = closest(words[0], VERBS, where="fedloom --help")
+        print(f"error: there is no verb {words[0]!r}. {hint}", file=sys.stderr)
         return MISUSE
     try:
         chosen = parser(words).parse_args(words)  # which loads the verb's modules
@@ -103,6 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as in `fedloom list | head`
         sys.stderr.close()
         return DONE
+    except OSError as error:
+        where = error.filename2 or error.filename
+        if where is None and error.errno != errno.ENOSPC:
+            raise  # it is not about files
+        said = f"{'' if where is None else f'{where}: '}{str(error.strerror).lower()}"
+        print(printable(f"error: {said}. Check the place, or name another."), file=sys.stderr)
+        return MISUSE
 
 
 if __name__ == "__main__":

@@ -2,16 +2,19 @@
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fedloom.algorithms.catalogue import entry
 from fedloom.errors import ParameterError
-from fedloom.experiments import beginnings, toml
+from fedloom.experiments import beginnings, settings, toml
 from fedloom.experiments.beginnings import COMPARED, Rows
+from fedloom.experiments.locations import Location
 from fedloom.files import free, write_text
 from fedloom.hints import closest
+from fedloom.rounds.given import check_fit
 
 _KINDS = ("run", "compare", "sweep", "method", "federation")
 _PROJECT = """\
@@ -103,13 +106,17 @@ def _settings(arguments: argparse.Namespace) -> None:
     path = free(arguments.file or Path(f"{verb}.toml"))
     source = _source(arguments)
     methods = _methods(arguments, verb)
-    family = entry(methods[-1]).family
+    family = beginnings.family_of(methods)
     if "pattern" in source:
         rows = beginnings.of_files(source["pattern"], source["label"], source.get("id"))
     else:
         rows = beginnings.of_name(source["name"], family)
     _check_number(verb, methods, rows)
-    write_text(path, beginnings.settings_file(verb, rows, methods, path.name), shared=True)
+    text = beginnings.settings_file(verb, rows, methods, path.name)
+    chosen = settings.parse(tomllib.loads(text), Location(str(path), text))
+    for method in chosen.algorithms.values():
+        check_fit(method, chosen.problem)
+    write_text(path, text, shared=True)
     print(f"wrote {path}; `fedloom {verb} {path}` runs it")
 
 
@@ -150,7 +157,7 @@ def _check_number(verb: str, methods: Sequence[str], rows: Rows) -> None:
             f"new: `fedloom run` takes one method; got {', '.join(methods)}. Use `new compare`."
         )
     for key in methods:
-        beginnings.problem_for(entry(key).family, rows)
+        beginnings.problem_for(entry(key).family, rows, [key])
 
 
 def _method(arguments: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from fedloom.cli.plain import prints_exactly
 from fedloom.cli.trusting import add_trust
 from fedloom.errors import DataError
 from fedloom.experiments.predicting import predicted
@@ -50,7 +51,13 @@ def _handle(arguments: argparse.Namespace) -> int:
     for remark in remarks:
         print(f"note: {remark}", file=sys.stderr)
     if out is None:
-        print(table.write_csv(), end="")
+        text = table.write_csv()
+        if not prints_exactly(text):
+            raise DataError(
+                f"standard output is in {sys.stdout.encoding}, which lacks letters of this table. "
+                f"Write it to a file: --out predictions.csv."
+            )
+        print(text, end="")
         return 0
     write = table.write_parquet if out.suffix == ".parquet" else table.write_csv
     write_file(out, write, shared=True)

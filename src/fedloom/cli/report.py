@@ -6,7 +6,7 @@ from pathlib import Path
 from fedloom.cli.methods_table import FORMATS, add_columns, over_seeds_text, show
 from fedloom.errors import ParameterError
 from fedloom.experiments import rows_of_methods
-from fedloom.files import write_text
+from fedloom.files import writable_file, writable_folder, write_text
 from fedloom.hints import closest
 from fedloom.parameters import between, check
 from fedloom.reports.page import render
@@ -44,6 +44,9 @@ def _handle(arguments: argparse.Namespace) -> int:
         return _print(studies, arguments.format)
     alone = len(arguments.folders) == 1
     out = arguments.out or (arguments.folders[0] if alone else Path()) / "report.html"
+    writable_file(out)
+    if arguments.pictures:
+        writable_folder(arguments.pictures)
     write_text(out, render(studies, title=arguments.title), shared=True)
     print(f"report: {out}")
     if arguments.pictures:

@@ -1,7 +1,6 @@
 """`fedloom reproduce NAME`: an experiment of a paper, from the settings that come with fedloom."""
 
 import argparse
-import os
 from pathlib import Path
 
 from fedloom.cli import compare
@@ -13,6 +12,7 @@ from fedloom.experiments import paper_tables, papers, raw_results, reproduction_
 from fedloom.experiments.papers import Facts
 from fedloom.experiments.raw_results import Raw
 from fedloom.experiments.settings import Settings
+from fedloom.files import writable_file
 from fedloom.hints import closest
 
 _STATES = {
@@ -48,10 +48,10 @@ def _handle(arguments: argparse.Namespace) -> int:
     if arguments.name not in known:
         raise ParameterError(
             f"reproduce takes the name of an experiment; got {arguments.name!r}. "
-            f"{closest(arguments.name or '', known)}"
+            f"{closest(arguments.name or '', known, where='fedloom reproduce --list')}"
         )
     if arguments.raw is not None:
-        _check_writable(arguments.raw)
+        writable_file(arguments.raw)
     setup = _settings(arguments, known[arguments.name])
     one = papers.facts(arguments.name)
     papers.check_names(arguments.name, one, setup.algorithms)
@@ -96,19 +96,6 @@ def _show_all() -> None:
         "slopes, and the head of a network over parties, are studies of their own: in a clone, "
         "python -m benchmarks.slopes --help"
     )
-
-
-def _check_writable(raw: Path) -> None:
-    """Refuse a place for raw results before there are any."""
-    try:
-        raw.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SettingsError(f"--raw: {raw.parent} cannot be made: {error.strerror}.") from None
-    if raw.is_dir() or not os.access(raw.parent, os.W_OK):
-        raise SettingsError(
-            f"--raw must be a file in a folder that can be written to; got {raw}. Try "
-            f"--raw raw.jsonl."
-        )
 
 
 def _settings(arguments: argparse.Namespace, file: Path) -> Settings:

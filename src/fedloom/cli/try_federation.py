@@ -13,6 +13,7 @@ from fedloom.experiments import settings
 from fedloom.experiments.registries import code_of_others
 from fedloom.federation.job import check_code
 from fedloom.federation.people import trial
+from fedloom.files import writable_folder
 from fedloom.reports import page
 
 SITES = 3
@@ -72,7 +73,7 @@ def _handle(arguments: argparse.Namespace) -> int:
         check_code(*settings.unread(arguments.settings, arguments.set))
         chosen = settings.read(arguments.settings, arguments.set)
     clients = chosen.clients()
-    kits, out = arguments.out / "kits", arguments.out / "result"
+    kits, out = writable_folder(arguments.out) / "kits", arguments.out / "result"
     if kits.exists():
         raise FederationError(f"{kits} exists already. Remove it, or choose another --out.")
     made = trial.build(

@@ -66,6 +66,10 @@ class DatasetEntry:
             if name not in copy.options:
                 hint = closest(name, copy.options) if copy.options else "It has no options."
                 raise ParameterError(f"{self.name}: there is no option {name!r}. {hint}")
+        if options:
+            from fedloom.data.load import check_kinds  # it knows this module
+
+            check_kinds(self.name, copy.read, options)
 
 
 def retitled(dataset: Dataset, title: str) -> Dataset:

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,13 @@ from fedloom.data import labels
 from fedloom.data.dataset import Dataset
 from fedloom.data.packed import bare_name, read_bytes
 from fedloom.errors import DataError, MissingDataError
+from fedloom.parameters import Rule, at_least, check
+
+_shape = Rule(
+    lambda v: isinstance(v, list | tuple) and all(map(at_least(1).holds, v)),
+    "a list of whole numbers >= 1",
+    [28, 28],
+)
 
 
 class _Rows(NamedTuple):
@@ -37,6 +45,7 @@ def read_leaf(
         shape: The shape of one row of x; by default as it is written.
         classes: The labels that may occur; by default those that do.
     """
+    check(str(folder), "shape", shape, _shape.or_none("as rows are written"))
     train: _Users = {}
     test: _Users = {}
     for run in _runs(folder):
@@ -149,5 +158,10 @@ def _dataset(
     )
     clients = np.repeat(list(users), [len(rows.y) for rows in users.values()])
     if shape is not None:
+        if math.prod(shape) != x[0].size:
+            raise DataError(
+                f"{folder}: shape must have as many numbers as a row, {x[0].size}; got "
+                f"{list(shape)}. Change or remove it."
+            )
         x = x.reshape(-1, *shape)
     return Dataset(name, x, y, classes, {"client": clients}, test=test)

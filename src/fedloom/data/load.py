@@ -1,10 +1,16 @@
 """Load data by a name from the catalogue, or from a path."""
 
+import functools
 import inspect
+import numbers
 import re
-from collections.abc import Callable
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
+
+import numpy as np
 
 from fedloom.data.array_files import read_array_folder
 from fedloom.data.catalogue import CATALOGUE
@@ -28,6 +34,20 @@ _READERS: dict[str, Callable[..., Dataset]] = {
     ".txt": read_libsvm,
     ".csv": read_table,
     ".parquet": read_table,
+}
+
+_MOST = 2**31 - 1
+_KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    str: (lambda v: isinstance(v, str), "a text"),
+    bool: (lambda v: isinstance(v, bool | np.bool_), "true or false"),
+    int: (
+        lambda v: (
+            isinstance(v, numbers.Integral) and not isinstance(v, bool) and abs(int(v)) <= _MOST
+        ),
+        "a whole number < 2^31",
+    ),
+    Path: (lambda v: isinstance(v, str | Path), "a path"),
+    types.NoneType: (lambda v: v is None, "none"),
 }
 
 
@@ -74,7 +94,7 @@ def _not_there(name_or_path: str | Path, path: Path) -> Exception:
     if named and _suffix(path) not in _READERS and not _IDX_IMAGES.search(bare_name(path)):
         return ParameterError(
             f"load: there is no dataset {name_or_path!r}, nor a file or folder of that name. "
-            f"{closest(path.name, CATALOGUE)}"
+            f"{closest(path.name, CATALOGUE, where='fedloom list datasets')}"
         )
     return MissingDataError(f"{path}: there is no such file or folder. Check the path.")
 
@@ -138,6 +158,49 @@ def _checked(
             raise ParameterError(
                 f"{path}: the option {name} must be given; got no value. Pass {name}=..."
             )
+    if options:
+        check_kinds(path, reader, options)
     if paths and options.get("test") is not None:
         options = {**options, "test": Path(options["test"]).expanduser()}
     return options
+
+
+def check_kinds(owner: object, reader: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise ParameterError for an option of another kind than its annotation."""
+    inner: Any = reader.func if isinstance(reader, functools.partial) else reader
+    hints = inspect.get_annotations(inner)
+    for name, value in options.items():
+        if not _fits(value, hints.get(name, Any)):
+            usual = inspect.signature(inner).parameters[name].default
+            shown = "Change it." if usual is inspect.Parameter.empty else "Change or remove it."
+            raise ParameterError(
+                f"{owner}: {name} must be {_words(hints[name])}; got {value!r}. {shown}"
+            )
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if kind in _KINDS:
+        return _KINDS[kind][0](value)
+    inside = typing.get_args(kind)
+    if typing.get_origin(kind) in (Union, types.UnionType):
+        return any(_fits(value, option) for option in inside)
+    if typing.get_origin(kind) is Mapping:
+        return isinstance(value, Mapping) and all(_fits(v, inside[1]) for v in value.values())
+    if kind == Sequence[str]:
+        return _is_list(value) and all(_fits(entry, str) for entry in value)
+    return True  # shapes, which readers check themselves, and what only Python can pass
+
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__iter__") and not isinstance(value, str | bytes | Mapping)
+
+
+def _words(kind: Any) -> str:
+    if kind in _KINDS:
+        return _KINDS[kind][1]
+    inside = typing.get_args(kind)
+    if typing.get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(_words(option) for option in inside if option is not types.NoneType)
+    if typing.get_origin(kind) is Mapping:
+        return f"a table, in which each is {_words(inside[1])}"
+    return "a list of texts"

@@ -22,10 +22,11 @@ from fedloom.data.schemes import (
     cut,
     groups,
 )
+from fedloom.draws import SEED
 from fedloom.errors import DataError, ParameterError
 from fedloom.hints import closest
 from fedloom.on_disk import OnDisk
-from fedloom.parameters import at_least, between, check, flag
+from fedloom.parameters import between, check, flag
 from fedloom.pytrees import plain
 from fedloom.rows import Rows
 
@@ -96,7 +97,7 @@ def partition(
         )
     chosen = _choose(scheme, parameters)
     test_fraction, seed = plain(test_fraction), plain(seed)
-    check("partition", "seed", seed, at_least(0))
+    check("partition", "seed", seed, SEED)
     check("partition", "test_fraction", test_fraction, between(0, 1).or_none("no test rows"))
     check("partition", "normalise", normalise, flag)
     rng = np.random.default_rng(seed)
@@ -112,6 +113,12 @@ def partition(
                 "its own. Use standardise = true."
             )
         return divide_features(dataset, chosen, rng, test_fraction)
+    wanted = getattr(chosen, "clients", 0)  # of the schemes that say it
+    if wanted > len(dataset.y):
+        raise DataError(
+            f"{dataset.name}: every client must have a row; there are {wanted} clients and "
+            f"{len(dataset.y)} rows. Use fewer clients."
+        )
     # Training rows first, so that they fall the same with and without test rows.
     holdings = chosen.divide(dataset, rng)
     parts = list(holdings.values())

@@ -66,11 +66,6 @@ class BySize(Scheme):
     def divide(self, dataset: Dataset, rng: np.random.Generator) -> Holdings:
         """Cut the shuffled rows into parts of unequal size."""
         spare = len(dataset) - self.clients
-        if spare < 0:
-            raise DataError(
-                f"{dataset.name}: every client must have a row; there are {self.clients} clients "
-                f"and {len(dataset)} rows. Use fewer clients."
-            )
         if self.law == "lognormal":
             weights = np.exp(self.spread * rng.standard_normal(self.clients))
         else:

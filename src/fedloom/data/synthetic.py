@@ -20,6 +20,8 @@ labelled, so that a logistic loss has smoothness 1/4; `normalise=False` leaves t
 import numpy as np
 
 from fedloom.data.clients import Clients
+from fedloom.draws import SEED
+from fedloom.errors import ParameterError
 from fedloom.parameters import at_least, at_least_zero, check, flag, one_of
 from fedloom.rows import Rows
 
@@ -56,6 +58,7 @@ def synthetic(
         ("features", features, at_least(1)),
         ("labels", labels, one_of("sign", "argmax")),
         ("normalise", normalise, flag),
+        ("seed", seed, SEED),
     ):
         check("synthetic", name, value, rule)
     rng = np.random.default_rng(seed)
@@ -68,8 +71,15 @@ def synthetic(
         vectors = rng.normal(shift, 1, (features + 1, 2))  # the last row is the intercept
         scores = x[k] @ vectors[:-1] + vectors[-1]
         y[k] = scores.argmax(axis=1) if labels == "argmax" else scores[:, 0] >= 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.linalg.norm(x, axis=-1, keepdims=True)
+    if not np.isfinite(lengths).all():
+        raise ParameterError(
+            f"synthetic: alpha and beta must be so small that rows are finite numbers; got alpha = "
+            f"{alpha:g} and beta = {beta:g}. Try 1.0 for both."
+        )
     if normalise:
-        x /= np.linalg.norm(x, axis=-1, keepdims=True)
+        x /= lengths
     return Clients(
         Rows(x.reshape(-1, features), y.reshape(-1)),
         np.full(clients, samples),

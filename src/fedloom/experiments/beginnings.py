@@ -29,6 +29,8 @@ _TWO_CLASSES = (
 _WITH_CLIENTS = ("heart",)  # which come divided
 _NUMBERS = ("diabetes",)
 _CAREFUL = 0.1  # a step size that seldom diverges on data of which nothing is known
+_DEMANDING = ("personal", "minimax")  # families with problems of their own
+_OF_NUMBERS = ("egvfl_dual", "vertical_cg")  # methods for the squared loss alone
 _HIDDEN = ("regularise", "strict_listing")  # what a beginner need not see
 
 
@@ -46,7 +48,7 @@ def of_name(name: str, family: str, clients: int = 10) -> Rows:
     if name not in DATASETS:
         raise ParameterError(
             f"new: --data must be from `fedloom list datasets`; got {name!r}. "
-            f"{closest(name, DATASETS)}"
+            f"{closest(name, DATASETS, where='fedloom list datasets')}"
         )
     classes = 2 if name in _TWO_CLASSES.split() else None if name in _NUMBERS else 10
     data: dict[str, Any] = {"name": name}
@@ -85,15 +87,27 @@ def problem_for(family: str, rows: Rows, methods: Sequence[str] = ()) -> dict[st
             f"new: the family {family} predicts classes, and the label holds numbers. "
             f"Take --family averaging or composite."
         )
+    if family == "vertical" and rows.tables["data"].get("name") == "synthetic":
+        raise ParameterError(
+            "new: synthetic data are made client by client, and the family vertical divides "
+            "columns. Take --data breast_cancer, or another --family."
+        )
     if (family == "vertical") != rows.vertical:
         raise ParameterError(
             "new: the family vertical is for parties that hold columns of the same people. Give "
             "--parties and --id, or --data NAME; or take another --family."
         )
+    for key in methods:
+        if key in _OF_NUMBERS and rows.classes is not None:
+            raise ParameterError(
+                f"new: {CATALOGUE[key].name} needs the squared loss, and so a label of numbers; "
+                f"that of {rows.said} has classes. Take --data diabetes, or another --method."
+            )
     if family == "minimax" and rows.classes == 2:
         return {"kind": "auc"}
     if family == "minimax":
-        return {"kind": "adversarial", "penalty_strength": 10.0}
+        linear = {"kind": "mlp", "hidden": []}
+        return {"kind": "adversarial", "penalty_strength": 10.0, "model": linear}
     if family == "personal":
         return {"kind": "personal", "model": {"kind": "mlp", "hidden": [32, 16]}}
     if family == "vertical":
@@ -112,9 +126,15 @@ def problem_for(family: str, rows: Rows, methods: Sequence[str] = ()) -> dict[st
     return found
 
 
+def family_of(methods: Sequence[str]) -> str:
+    """The family whose problem methods are compared on: what one of them needs, all get."""
+    families = [entry(key).family for key in methods]
+    return next((family for family in _DEMANDING if family in families), families[-1])
+
+
 def settings_file(verb: str, rows: Rows, methods: Sequence[str], name: str) -> str:
     """The text of a settings file for `fedloom run`, `compare` or `sweep`."""
-    family = entry(methods[-1]).family
+    family = family_of(methods)
     problem = problem_for(family, rows, methods)
     run = {**samples.FAMILIES[family]["run"], "eval_every": 10, "seed": 0}
     several = len(methods) > 1 or verb == "sweep"

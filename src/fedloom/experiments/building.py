@@ -37,9 +37,20 @@ from fedloom.protocol import Algorithm
 Metrics = tuple[str, ...] | dict[str, Metric | None]
 
 
-def algorithm(table: dict[str, Any], place: Location) -> Algorithm:
-    """The method of an [algorithm] table."""
-    return build(ALGORITHMS, table, place, tag="key")
+def algorithms(tables: Any, place: Location) -> dict[str, Algorithm]:
+    """The methods by name: the name they are given, their key, or their class's name."""
+    methods: dict[str, Algorithm] = {}
+    for table, own in each(tables, place, "key"):
+        parameters = dict(table) if isinstance(table, dict) else table
+        name = parameters.pop("name", None) if isinstance(parameters, dict) else None
+        method = build(ALGORITHMS, parameters, own, tag="key")
+        name = short_name(table["key"]) if name is None else name
+        if not isinstance(name, str) or not name.strip():
+            raise (own / "name").error(f"must be a text; got {name!r}. Change it.")
+        if name in methods:
+            raise own.error(f"there are two methods named {name!r}. Add name = ... to one.")
+        methods[name] = method
+    return methods
 
 
 def wrapped(method: Algorithm, tables: Any, place: Location) -> Algorithm:

@@ -1,8 +1,8 @@
 """Places in a settings file: for errors, and for which code the settings may load."""
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from fedloom.errors import SettingsError
 
@@ -86,3 +86,15 @@ class Location(NamedTuple):
                 ):
                     return number
         return None
+
+
+def whole_numbers(value: Any, place: Location) -> Iterator[tuple[int, Location]]:
+    """All whole numbers in a table, with their places."""
+    if isinstance(value, int):
+        yield value, place
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            yield from whole_numbers(entry, place / key)
+    elif isinstance(value, list):
+        for entry in value:
+            yield from whole_numbers(entry, place)

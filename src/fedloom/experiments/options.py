@@ -2,35 +2,31 @@
 
 from typing import Any
 
+from fedloom.draws import SEED
 from fedloom.experiments.tracking import TRACKERS
 from fedloom.parameters import (
     Rule,
-    anything,
     at_least,
     at_least_zero,
     between,
     flag,
+    names,
     one_of,
     param,
     parametrised,
     positive,
 )
 from fedloom.pictures.labels import AXES
+from fedloom.rules import number, text, title
 
 SEARCHES = ("grid", "random", "optuna")
 _batch_rule = Rule(
     lambda v: v == "full" or at_least(1).holds(v), 'a whole number >= 1, or "full"', 32
 )
-_columns_rule = Rule(
-    lambda v: isinstance(v, list | tuple) and all(isinstance(name, str) for name in v),
-    "a list of names",
-    (),
-    {"type": "array", "items": {"type": "string"}},
-)
 _log_rule = Rule(
-    lambda v: isinstance(v, list | tuple) and all(name in TRACKERS for name in v),
+    lambda v: names().holds(v) and all(name in TRACKERS for name in v),
     f"a list with names among {', '.join(TRACKERS)}",
-    (),
+    ["tensorboard"],
     {"type": "array", "items": {"enum": list(TRACKERS)}},
 )
 
@@ -41,10 +37,12 @@ class RunSettings:
 
     rounds: int = param(at_least(1), "number of rounds", default=100)
     batch_size: int | str = param(_batch_rule, "rows in a stochastic gradient", default=32)
-    seed: int = param(at_least(0), "seed of all draws of the run", default=0)
+    seed: int = param(SEED, "seed of all draws of the run", default=0)
     eval_every: int = param(at_least(1), "rounds between two evaluations", default=10)
     metrics: tuple[str, ...] | None = param(
-        anything, "names of metrics, or addresses of your own; none: the problem's", default=None
+        names("accuracy", "loss").or_none("the problem's"),
+        "metrics by their names, or by addresses of your own",
+        default=None,
     )
     precision: str = param(
         one_of("float32", "float64"), "precision of all numbers", default="float32"
@@ -84,24 +82,29 @@ class CompareSettings:
         default=False,
     )
     metric: str | None = param(
-        anything,
-        "column of the history that is compared, shown first, drawn, and tuned by a sweep; none: "
-        "the main one",
+        text("accuracy").or_none("the main one"),
+        "column of the history that is compared, shown first, drawn, and tuned by a sweep",
         default=None,
     )
-    metrics: tuple[str, ...] = param(_columns_rule, "further columns for tables", default=())
+    metrics: tuple[str, ...] = param(
+        names("loss", "accuracy_worst"), "further columns for tables", default=()
+    )
     interval: float | None = param(
         between(0, 1).or_none("none"), "level of confidence intervals over seeds", default=None
     )
     paired: str | None = param(
-        anything, "method that the others are compared with, seed by seed", default=None
+        text("fedavg").or_none("no differences"),
+        "method that the others are compared with, seed by seed",
+        default=None,
     )
     target: float | None = param(
-        anything, "a value of the metric; when it is first reached is reported", default=None
+        number.or_none("nothing is reported"),
+        "a value of the metric; when it is first reached is reported",
+        default=None,
     )
     log: bool = param(flag, "whether the picture's vertical axis is logarithmic", default=False)
     against: str = param(one_of(*AXES), "the picture's horizontal axis", default="round")
-    title: str = param(anything, "title of the picture", default="")
+    title: str = param(title, "title of the picture", default="")
 
 
 @parametrised
@@ -109,7 +112,9 @@ class SweepSettings:
     """How settings are searched for."""
 
     metric: str | None = param(
-        anything, "column by which settings are judged; none: that of [compare]", default=None
+        text("accuracy").or_none("that of [compare]"),
+        "column by which settings are judged",
+        default=None,
     )
     validation: float = param(
         between(0, 1), "share of the training rows that is held out to judge settings", default=0.2
@@ -120,7 +125,7 @@ class SweepSettings:
     trials: int = param(
         at_least(1), "number of settings for each method, unless search is a grid", default=20
     )
-    search_seed: int = param(at_least(0), "seed of draws and held-out rows", default=0)
+    search_seed: int = param(SEED, "seed of draws and held-out rows", default=0)
     halving: bool = param(flag, "whether poor settings are stopped early", default=False)
 
 
@@ -129,7 +134,9 @@ class FederationSettings:
     """How a run over real sites is done: who takes part, and what happens if sites are lost."""
 
     sites: tuple[str, ...] | None = param(
-        anything, "names of the sites; none: all that are connected", default=None
+        names("berlin", "lyon").or_none("all that are connected"),
+        "the sites that take part",
+        default=None,
     )
     min_sites: int | None = param(
         at_least(1).or_none("all of them"),

@@ -15,14 +15,10 @@ from fedloom.experiments import building
 from fedloom.experiments.locations import Location
 from fedloom.experiments.paper_panels import Panel, panels
 from fedloom.hints import closest
-from fedloom.parameters import Rule, at_least_zero, flag, param, parametrised
+from fedloom.parameters import Rule, at_least_zero, flag, names, param, parametrised
+from fedloom.rules import text
 
-_text = Rule(lambda v: isinstance(v, str) and bool(v.strip()), "a text", "Table 1")
-_names = Rule(
-    lambda v: isinstance(v, list | tuple) and all(isinstance(name, str) for name in v),
-    "a list of names",
-    (),
-)
+_text = text("Table 1")
 _numbers = Rule(
     lambda v: isinstance(v, dict) and all(isinstance(x, int | float) for x in v.values()),
     "a table with a number for each method",
@@ -57,7 +53,7 @@ class Facts:
         flag, "whether the paper prints the best value over rounds, not the last", default=False
     )
     tuned_on_test: tuple[str, ...] = param(
-        _names, "methods whose parameters were chosen with test figures", default=()
+        names(), "methods whose parameters were chosen with test figures", default=()
     )
     rounds: tuple[int, ...] = param(_rounds, "rounds whose values the table has too", default=())
     panels: tuple[Panel, ...] = param(

@@ -192,7 +192,8 @@ def find_anywhere(
     for registry in ALL:
         if registry.beyond(name):
             return [(registry, registry.find(name, place))]
+    keys = [*also, *(key for registry in ALL for key in registry)]
     raise ParameterError(
         f"KEY must be from one of the lists of `fedloom list`; got {name!r}. "
-        f"{closest(name, [*also, *(key for registry in ALL for key in registry)])}"
+        f"{closest(name, keys, where='fedloom list KIND')}"
     )

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from fedloom.errors import FedloomError, ParameterError
 from fedloom.experiments.addresses import Address, address, address_of, line_of, thing_at
 from fedloom.experiments.locations import Location
-from fedloom.hints import closest
+from fedloom.hints import closest, listed
 
 T = TypeVar("T")
 OWN = "fedloom"  # where fedloom's own come from
@@ -77,9 +77,11 @@ class Registry(Mapping[str, T], Generic[T]):
                 return self._load(name)
             except UnusableError as error:
                 raise place.error(f"{name!r} cannot be used: {error}") from error
-        got = "nothing" if name is None else repr(name)
-        known = [*self._built_in, *self._announced()]
-        raise place.error(f"must be a known key; got {got}. {closest(str(name), known)}")
+        known, where = [*self._built_in, *self._announced()], f"fedloom list {self.kind}"
+        if name is None:
+            raise place.error(f"is missing: it must be a known key. {listed(known, where=where)}")
+        hint = closest(name, known, where=where)
+        raise place.error(f"must be a known key; got {name!r}. {hint}")
 
     def known(self) -> list[Known]:
         """Fedloom's own and what packages announce, which is loaded for it."""

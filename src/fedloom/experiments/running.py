@@ -16,7 +16,7 @@ from fedloom.experiments.known_code import remember
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
 from fedloom.experiments.written import runnable
-from fedloom.files import write_bytes
+from fedloom.files import writable_folder, write_bytes
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
 from fedloom.metrics.chosen import NEED_OPTIMUM
@@ -54,6 +54,7 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
     before = {file: file.read_bytes() for file in out.glob("settings.*")} if resume else {}
 
     def begin() -> None:
+        writable_folder(out)
         if not resume and out.exists() and any(out.iterdir()):
             raise SettingsError(
                 f"{out} is not empty. Choose another --out, or go on with what is in it: "

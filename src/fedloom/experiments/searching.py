@@ -10,7 +10,7 @@ import numpy as np
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import ParameterError
 from fedloom.hints import closest
-from fedloom.parameters import check, positive
+from fedloom.parameters import at_least, check, positive
 from fedloom.problems.base import Problem
 from fedloom.protocol import Algorithm
 
@@ -62,6 +62,11 @@ def check_keys(
     over: Mapping[str, Values], algorithms: Mapping[str, Algorithm], problem: Problem
 ) -> None:
     """Every key must concern someone."""
+    if not isinstance(over, Mapping):
+        raise ParameterError(
+            f"over must be a table with the values of each field; got {over!r}. "
+            f"Try lr = [0.01, 0.1]."
+        )
     if not over:
         raise ParameterError("over must name at least one field; got none. Try lr = [0.01, 0.1].")
     for key, values in over.items():
@@ -134,7 +139,9 @@ def _changed(made: Any, changes: dict[str, Any]) -> Any:
 
 def _listed(field: str, values: Values) -> list[Any]:
     if isinstance(values, Mapping):
-        return log_range(*ends(field, values), values.get("count", 5))
+        count = values.get("count", 5)
+        check("over", f"{field}.count", count, at_least(1))
+        return log_range(*ends(field, values), count)
     if isinstance(values, str) or not isinstance(values, Sequence) or not values:
         raise ParameterError(
             f"over: {field} must be a list of values, or a range such as "
@@ -152,4 +159,9 @@ def ends(field: str, values: Mapping[str, Any]) -> tuple[float, float]:
         )
     for end in ("from", "to"):
         check("over", f"{field}.{end}", values[end], positive)
-    return float(values["from"]), float(values["to"])
+    low, high = float(values["from"]), float(values["to"])
+    if low > high:
+        raise ParameterError(
+            f"over: {field}.from must be at most {field}.to, {high:g}; got {low:g}. Swap them."
+        )
+    return low, high

@@ -36,10 +36,9 @@ from fedloom.experiments.addresses import (
     check_unchanged,
     digests,
     name_files_absolutely,
-    short_name,
 )
 from fedloom.experiments.known_code import admitted, also
-from fedloom.experiments.locations import Admission, Location, whatever_is_named
+from fedloom.experiments.locations import Admission, Location, whatever_is_named, whole_numbers
 from fedloom.experiments.options import (
     CompareSettings,
     FederationSettings,
@@ -237,7 +236,9 @@ def parse(tables: dict[str, Any], place: Location) -> Settings:
         place,
         {
             name: building.wrapped(method, tables.get("wrapper", []), place / "wrapper")
-            for name, method in _algorithms(tables["algorithm"], place / "algorithm").items()
+            for name, method in building.algorithms(
+                tables["algorithm"], place / "algorithm"
+            ).items()
         },
         problem,
         run,
@@ -265,6 +266,15 @@ def _check_tables(tables: dict[str, Any], place: Location) -> None:
             )
         if name not in _SEVERAL and not isinstance(table, dict):
             raise (place / name).error(f"must be a table; got {table!r}. Write [{name}].")
+    over = tables.get("sweep", {}).get("over", {})
+    if not isinstance(over, dict):
+        raise (place / "sweep" / "over").error(
+            f"must be a table with the values of each field; got {over!r}. Write [sweep.over] and, "
+            f"below it, lr = [0.01, 0.1]."
+        )
+    for number, own in whole_numbers(tables, place):
+        if not -(2**63) <= number < 2**63:
+            raise own.error(f"must be a number of 64 bits, as TOML has them; got {number}. Try 10.")
 
 
 def options_of(tables: dict[str, Any], place: Location) -> dict[str, Any]:
@@ -278,17 +288,3 @@ def options_of(tables: dict[str, Any], place: Location) -> dict[str, Any]:
     over = searching.pop("over", {})
     sweep = building.construct(SweepSettings, searching, place / "sweep")
     return described | {"sweep": building.describe(sweep) | {"over": over}}
-
-
-def _algorithms(tables: Any, place: Location) -> dict[str, Algorithm]:
-    """The methods by name: the name they are given, their key, or their class's name."""
-    methods: dict[str, Algorithm] = {}
-    for table, own in building.each(tables, place, "key"):
-        parameters = dict(table) if isinstance(table, dict) else table
-        name = parameters.pop("name", None) if isinstance(parameters, dict) else None
-        method = building.algorithm(parameters, own)
-        name = name or short_name(table["key"])
-        if name in methods:
-            raise own.error(f"there are two methods named {name!r}. Add name = ... to one.")
-        methods[name] = method
-    return methods

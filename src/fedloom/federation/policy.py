@@ -39,23 +39,22 @@ from fedloom.experiments.settings import Settings
 from fedloom.metrics.ready import needing_scores
 from fedloom.parameters import (
     Rule,
-    anything,
     at_least,
     between,
     flag,
+    instance_of,
+    names,
     param,
     parametrised,
     positive,
 )
 from fedloom.problems.vertical import Vertical
+from fedloom.rules import text
 
 POLICY = "policy.toml"
 NUMBERS = "numbers"  # what a policy says of a label that is a number to predict
-_names = Rule(
-    lambda v: isinstance(v, list | tuple) and all(isinstance(name, str) for name in v),
-    "a list of names",
-    ["fedavg"],
-)
+_names = names("fedavg")
+_path = instance_of(str)._replace(text="a path", example="rows.csv").or_none("none")
 _labels = Rule(
     lambda v: (
         isinstance(v, Mapping)
@@ -70,8 +69,8 @@ _labels = Rule(
 class Policy:
     """A site's own rules; nothing is allowed that is not named."""
 
-    data: str | None = param(anything, "path of this site's rows", default=None)
-    test: str | None = param(anything, "path of the rows that metrics are taken on", default=None)
+    data: str | None = param(_path, "path of this site's rows", default=None)
+    test: str | None = param(_path, "path of the rows that metrics are taken on", default=None)
     methods: tuple[str, ...] = param(_names, "methods that may run here", default=())
     problems: tuple[str, ...] = param(_names, "problems that may be solved here", default=())
     parts: tuple[str, ...] = param(
@@ -88,7 +87,9 @@ class Policy:
         "columns that may be predicted, with the values that may be disclosed",
         default=None,
     )
-    id: str | None = param(anything, "the column by which parties find common people", default=None)
+    id: str | None = param(
+        text("id").or_none("none"), "the column by which parties find common people", default=None
+    )
     least_count: int = param(at_least(1), "a count of fewer rows is not disclosed", default=5)
     min_sites: int = param(at_least(1), "an exchange with fewer sites is not answered", default=3)
     min_rows: int = param(at_least(1), "with fewer rows the site does not take part", default=10)

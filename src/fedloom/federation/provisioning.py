@@ -26,36 +26,44 @@ from fedloom.errors import FederationError, SettingsError
 from fedloom.federation.kits import Kit
 from fedloom.federation.policy import POLICY
 from fedloom.federation.policy_file import policy_text
-from fedloom.files import make_private, write_bytes, write_text
+from fedloom.files import make_private, writable_folder, write_bytes, write_text
 from fedloom.hints import closest, needs
-from fedloom.parameters import Rule, anything, at_least, param, parametrised
+from fedloom.parameters import Rule, at_least, names, param, parametrised
+from fedloom.rules import text
 
 AUTHORITY = "authority"  # the folder with the project's own certificate authority: keep it secret
 CERTIFICATES = "fedloom.federation.certificates.Certificates"
 ROLES = ("lead", "project_admin", "org_admin", "member")
-_words = Rule(
-    lambda v: isinstance(v, list | tuple) and len(v) > 0 and all(isinstance(w, str) for w in v),
-    "a list of names",
-    ["berlin", "lyon"],
+_sites = Rule(lambda v: names().holds(v) and len(v) > 0, "a list of names", ["berlin", "lyon"])
+_people = Rule(
+    lambda v: isinstance(v, Mapping),
+    "a table that gives each person a role",
+    {"lead@example.org": "lead"},
 )
-_text = Rule(lambda v: isinstance(v, str) and bool(v), "a text", "name")
+_policy = Rule(lambda v: isinstance(v, Mapping), "a table", {"methods": ["fedavg"]})
 
 
 @parametrised
 class Project:
     """Who takes part in a federation."""
 
-    name: str = param(_text, "name of the project")
-    sites: tuple[str, ...] = param(_words, "names of the sites")
-    people: Any = param(anything, "the people, by name or address, each with a role")
+    name: str = param(text("trial"), "name of the project")
+    sites: tuple[str, ...] = param(_sites, "names of the sites")
+    people: Any = param(_people, "the people, by name or address, each with a role")
     host: str = param(
-        _text, "host name or address at which sites reach the server", default="localhost"
+        text("localhost"),
+        "host name or address at which sites reach the server",
+        default="localhost",
     )
     port: int = param(at_least(1), "the server's port", default=8002)
     organisation: str = param(
-        _text, "name of the organisation, for the certificates", default="fedloom"
+        text("fedloom"), "name of the organisation, for the certificates", default="fedloom"
     )
-    policy: Any = param(anything, "what the sites' kits propose to their owners", default=None)
+    policy: Any = param(
+        _policy.or_none("that of a site where nothing is allowed"),
+        "what the sites' kits propose to their owners",
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         for name, role in dict(self.people).items():
@@ -91,6 +99,7 @@ def provision(project: Project, out: Path, *, renew: bool = False) -> list[Kit]:
     everything else. Returns the kits that were written to.
     """
     needs("nvflare", "federate")
+    writable_folder(out)
     out = out.resolve()  # the processes of a kit have working directories of their own
     if renew and not (out / AUTHORITY).exists():
         raise FederationError(

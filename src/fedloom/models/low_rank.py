@@ -26,12 +26,12 @@ from fedloom.parameters import (
     instance_of,
     param,
     parametrised,
-    pattern,
     positive,
     unwritten,
 )
 from fedloom.pytrees import pytree
 from fedloom.rows import Drawn, Spec
+from fedloom.rules import pattern
 from fedloom.types import Array, Held, Tree
 
 _A, _B = ".lora_a", ".lora_b"

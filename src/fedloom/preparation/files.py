@@ -15,9 +15,10 @@ from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separa
 from fedloom.data.frames import read_frame
 from fedloom.data.labels import second_label
 from fedloom.data.packed import PACKINGS, bare_name
+from fedloom.draws import SEED
 from fedloom.errors import DataError, MissingDataError, ParameterError
 from fedloom.hints import closest
-from fedloom.parameters import Rule, at_least, between, flag, param, parametrised
+from fedloom.parameters import Rule, between, flag, param, parametrised
 from fedloom.preparation import tables
 from fedloom.preparation.fitting import prepare
 from fedloom.preparation.labelled import check_test_rows, labelled
@@ -113,7 +114,7 @@ class SiteFiles:
         "the column with the exposure behind the count that the label names",
         default=None,
     )
-    seed: int = param(at_least(0), "seed of the choice of held-out rows", default=0)
+    seed: int = param(SEED, "seed of the choice of held-out rows", default=0)
     separator: str | None = separator_param()
     decimal: str | None = decimal_param()
     encoding: str | None = encoding_param()

@@ -17,9 +17,10 @@ from fedloom.data.dates import Dates, with_parts
 from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.data.frames import read_frame
 from fedloom.data.normalising import scales
+from fedloom.draws import SEED
 from fedloom.errors import DataError
 from fedloom.hints import closest
-from fedloom.parameters import at_least, between, flag, one_of, param, parametrised
+from fedloom.parameters import between, flag, one_of, param, parametrised
 from fedloom.preparation import tables
 from fedloom.preparation.files import a_text, check_listed, dates_param, names_param
 from fedloom.preparation.labelled import IF_CLASSES
@@ -50,7 +51,7 @@ class Joining:
     )
     dates: Dates | None = dates_param()
     ignore: tuple[str, ...] = names_param("columns to leave out")
-    seed: int = param(at_least(0), "seed of the choice of held-out people", default=0)
+    seed: int = param(SEED, "seed of the choice of held-out people", default=0)
     standardise: bool = param(flag, "whether numbers get mean 0 and deviation 1", default=True)
     regression: bool | None = param(
         flag.or_none("where the label's column holds fractions"),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from fedloom.errors import DataError, ParameterError
 from fedloom.models.base import Model
-from fedloom.parameters import anything, instance_of, param, parametrised
+from fedloom.parameters import anything, instance_of, one_of, param, parametrised
 from fedloom.problems.augmentation import Augmentation, augment_param
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param
@@ -61,7 +61,7 @@ class Supervised(Problem):
     rematerialise: bool = rematerialise_param()
 
     def __post_init__(self) -> None:
-        if not callable(self.loss) and self.loss not in LOSSES:
+        if not callable(self.loss) and not one_of(*LOSSES).holds(self.loss):
             raise ParameterError(
                 f"Supervised: loss must be one of {', '.join(LOSSES)} or a function; "
                 f"got {self.loss!r}. Try loss = 'cross_entropy'."

@@ -4,6 +4,7 @@ from typing import Any
 
 from fedloom.pictures.labels import bytes_text
 from fedloom.preparation import Preparation
+from fedloom.reports import reading
 from fedloom.reports.reading import Study
 
 _NO_ROWS, _ONE_CLASS, _NOT_DEFINED = "no rows", "one class only", "not defined"
@@ -11,8 +12,8 @@ _NOT_CLASSES = ("client", "rows", "test rows", "features")
 
 
 def noun(study: Study) -> str:
-    """The word for those who hold the data: "site" for files of sites, otherwise "client"."""
-    return "site" if "preparation" in study.runs[0].about else "client"
+    """The word for those who hold the data of a study."""
+    return reading.noun(study.runs[0])
 
 
 def said(study: Study) -> str:

@@ -17,6 +17,8 @@ from fedloom.experiments.same_rows import DIVISION, FEATURES
 from fedloom.measuring.result import Result, load
 from fedloom.pictures import labels
 
+_MOST_NAMED = 3  # methods in a title
+
 
 class Run(NamedTuple):
     """A saved result and where it was found."""
@@ -27,9 +29,9 @@ class Run(NamedTuple):
 
     @property
     def method(self) -> str:
-        """The name it has in its comparison, or its class."""
+        """The name it has in its comparison, or its class without what is around it."""
         parts = [p for p in self.folder.relative_to(self.root).parts if not p.startswith("seed-")]
-        return parts[-1] if parts else self.result.about["algorithm"].split("(")[0]
+        return parts[-1] if parts else innermost_name(self.result.about["algorithm"])
 
     @property
     def seed(self) -> int | None:
@@ -85,7 +87,8 @@ def read(folders: Iterable[str | Path]) -> list[Study]:
     studies: dict[tuple[Any, ...], list[Run]] = {}
     for run in (run for folder in folders for run in _runs(Path(folder))):
         studies.setdefault(_question(run.result), []).append(run)
-    return [_study(alike) for runs in studies.values() for alike in _of_one_data(runs)]
+    groups = (alike for runs in studies.values() for alike in _of_one_data(runs))
+    return _told_apart([_study(alike) for alike in groups])
 
 
 def _of_one_data(runs: Sequence[Run]) -> list[list[Run]]:
@@ -98,6 +101,17 @@ def _of_one_data(runs: Sequence[Run]) -> list[list[Run]]:
             groups.append(group := [])
         group.append(run)
     return groups
+
+
+def _told_apart(studies: list[Study]) -> list[Study]:
+    """Studies of one title are numbered."""
+    titles = [study.title for study in studies]
+    return [
+        study
+        if titles.count(study.title) == 1
+        else study._replace(title=f"{study.title} ({titles[:place].count(study.title) + 1})")
+        for place, study in enumerate(studies)
+    ]
 
 
 def _runs(root: Path) -> Iterator[Run]:
@@ -149,7 +163,7 @@ def _study(runs: Sequence[Run]) -> Study:
     first = {root: next(run for run in runs if run.root == root) for root in roots}
     texts = [_text(root / "settings.toml") for root in roots]
     return Study(
-        _title(runs[0]),
+        _title(runs[0], list(methods)),
         methods,
         [_command(first[root]) for root in roots],
         "\n".join(dict.fromkeys(filter(None, texts))),
@@ -168,14 +182,38 @@ def _tables(root: Path) -> dict[str, Any]:
     return read_json(file) if file.exists() else {}
 
 
-def _title(run: Run) -> str:
+def _title(run: Run, methods: Sequence[str]) -> str:
+    """What a person calls it: the methods, the data and who has them."""
     tables = _tables(run.root)
     if title := tables.get("compare", {}).get("title"):
         return title
-    data = tables.get("data", {})
-    source = data.get("name") or Path(data.get("path", "")).name or data.get("label", run.root.name)
-    problem = run.result.about["problem"].split("(")[0]
-    return f"{source}, {problem} over {len(run.result.client_names)} clients"
+    what, data = _listed(methods), tables.get("data", {})
+    if source := data.get("name") or Path(data.get("path", "")).name:
+        what = f"{what} on {source}"
+    elif "label" in data:
+        what = f"{what} for {data['label']!r}"
+    else:
+        what = f"{run.root.resolve().name}: {what}"
+    count = len(run.result.client_names)
+    return f"{what}, {count} {noun(run.result)}{'' if count == 1 else 's'}"
+
+
+def _listed(methods: Sequence[str]) -> str:
+    if len(methods) > _MOST_NAMED:
+        return f"{len(methods)} methods"
+    *others, last = methods
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def innermost_name(algorithm: str) -> str:
+    """The class of a method as a result writes it, without those of wrappers around it."""
+    name, _, inside = algorithm.partition("(")
+    return innermost_name(inside.removeprefix("inner=")) if inside.startswith("inner=") else name
+
+
+def noun(result: Result) -> str:
+    """The word for those who hold the data: "site" for files of sites, otherwise "client"."""
+    return "site" if "preparation" in result.about else "client"
 
 
 def _command(run: Run) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 
 from fedloom.data.parties import Holders
+from fedloom.draws import SEED
 from fedloom.measuring.reference import Reference
 from fedloom.measuring.result import Result
 from fedloom.metrics import chosen as metrics_of
-from fedloom.parameters import Rule, at_least, at_least_zero, check, flag, one_of
+from fedloom.parameters import at_least, at_least_zero, check, flag, one_of
 from fedloom.problems.base import Metric, Problem
 from fedloom.protocol import Algorithm
 from fedloom.rounds.compiling import kept_programs
@@ -98,7 +99,7 @@ def simulate(
     check_all("simulate", algorithm, problem, clients)
     check("simulate", "rounds", rounds, at_least(1))
     check("simulate", "batch_size", batch_size, at_least(1).or_none("full gradients"))
-    check("simulate", "seed", seed, _seed)
+    check("simulate", "seed", seed, SEED)
     check("simulate", "eval_every", eval_every, at_least(1))
     check("simulate", "precision", precision, one_of("float32", "float64"))
     check("simulate", "lanes", lanes, at_least(1).or_none("as many as fit"))
@@ -169,6 +170,3 @@ def simulate(
             if bar is not None:
                 bar.close()
         return run.result()
-
-
-_seed = Rule(lambda v: type(v) is int and 0 <= v < 2**63, "a whole number from 0 to 2^63 - 1", 0)

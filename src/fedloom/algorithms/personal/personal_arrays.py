@@ -16,7 +16,8 @@ import jax.numpy as jnp
 
 from fedloom.errors import ParameterError
 from fedloom.layout import Layout
-from fedloom.parameters import param, pattern
+from fedloom.parameters import param
+from fedloom.rules import pattern
 from fedloom.types import Array
 
 

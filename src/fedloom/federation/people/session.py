@@ -12,7 +12,7 @@ from fedloom.errors import DivergedError, FederationError
 from fedloom.federation.job import OUTCOME, RESULT, TOPIC
 from fedloom.federation.kits import Kit
 from fedloom.federation.reaching import await_server, knock
-from fedloom.files import write_bytes, write_folder
+from fedloom.files import writable_folder, write_bytes, write_folder
 from fedloom.measuring.result import NAMES, Result, check_replaceable, load
 
 # FLARE's words for how a job stands.
@@ -141,6 +141,7 @@ def connected(
 
 def check_home(out: Path) -> None:
     """Refuse to bring a result home in the place of something else; an empty folder is nothing."""
+    writable_folder(out)
     if not out.is_dir() or any(out.iterdir()):
         check_replaceable(out)
 

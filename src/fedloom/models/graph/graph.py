@@ -206,7 +206,8 @@ def _uncarried(name: str, data: str) -> tuple[Program, dict[str, np.ndarray]]:
     try:
         return graph_file.decoded(base64.b64decode(data, validate=True))
     except (ValueError, DataError) as error:
-        raise DataError(f"{name}: {error}") from error
+        said = str(error).rstrip(".")
+        raise DataError(f"{name}: {said}. Import the module again.") from error
 
 
 def _wrong(parameter: str, message: str) -> ParameterError:
