@@ -1,5 +1,6 @@
 """Raw results of a reproduction, or of a search for it, from parts that were made side by side."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,15 @@ def runs(name: str, setup: Settings, made: Made, chosen: Any) -> Path:
 
 
 def taken_apart(name: str, setup: Settings) -> Made:
-    """Parts of the runs that raw results have already, where the settings are still the same."""
+    """Parts of the runs that raw results have already, where the settings are still the same.
+
+    More seeds than were run are no other settings.
+    """
     path = RAW / f"{name}.jsonl"
     raw = raw_results.read(path) if path.exists() else Raw({}, {})
-    if raw.about.get("settings") != raw_results.digest(setup):
+    fewer = dataclasses.replace(setup.compare, seeds=max(map(len, raw.runs.values()), default=1))
+    same = [raw_results.digest(one) for one in (setup, setup._replace(compare=fewer))]
+    if raw.about.get("settings") not in same:
         return []
     made = [run for group in raw.runs.values() for run in group]
     about = {key: raw.about[key] for key in ("date", "versions", "larger_is_better")}

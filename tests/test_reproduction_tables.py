@@ -235,6 +235,13 @@ def test_parts_that_are_joined_are_what_one_process_makes(tmp_path, monkeypatch)
     again = raw_results.read(tmp_path / "small.jsonl")
     assert again.runs == lacking.runs
     assert again.about == lacking.about | {"seconds_in_rounds": again.about["seconds_in_rounds"]}
+    path.write_text(path.read_text().replace("seeds = 2", "seeds = 3"))
+    more = tmp_path / "more"  # seeds than were run, which are no other settings
+    more.mkdir()
+    in_parts.go_on("small", more)
+    left = in_parts.missing("runs", ["small"], more)
+    assert [task.part for task in left] == [("codasca", 1), ("ffmdr", 2), ("codasca", 2)]
+    path.write_text(path.read_text().replace("seeds = 3", "seeds = 2"))
     path.write_text(path.read_text().replace("rounds = 2", "rounds = 3"))
     in_parts.go_on("small", tmp_path / "other")  # of other settings nothing is taken
     assert not (tmp_path / "other").exists()

@@ -250,10 +250,10 @@ def test_what_is_said_of_shakespeare():
     ends = {m: mean_of(WORDS, "accuracy_worst", m) for m in FOUR}
     assert [round(v, 2) for v in (*early, ends["afl"])] == [0.28] * 4
     assert [firsts(WORDS, m, 0.36) for m in ("fedavg", "q_fedavg", "drfa", "afl")] == [
-        (80, 3), (80, 3), (90, 3), (math.inf, 0),
+        (80, 5), (80, 4), (85, 4), (math.inf, 0),
     ]  # fmt: skip
     assert ends["fedavg"] > ends["q_fedavg"] > ends["drfa"] > ends["afl"] + 0.05
-    assert round(ends["fedavg"] - ends["drfa"], 3) == 0.008
+    assert round(ends["fedavg"] - ends["drfa"], 3) == 0.005
     apart = mean_of(WORDS, "accuracy", "fedavg") - mean_of(WORDS, "accuracy", "drfa")
     assert round(apart, 3) == 0.010
     assert firsts(f"{WORDS}-afl", "afl", 0.36)[0] == 700
@@ -262,7 +262,7 @@ def test_what_is_said_of_shakespeare():
         for name, method in ((f"{WORDS}-afl", "afl"), (WORDS, "fedavg"))
         for metric in ("accuracy_worst", "accuracy")
     ]
-    assert [round(value, 3) for value in ends] == [0.373, 0.410, 0.372, 0.409]
+    assert [round(value, 3) for value in ends] == [0.373, 0.410, 0.368, 0.408]
     spread = [round(mean_of(WORDS, "accuracy_std", m), 3) for m in FOUR]
     assert (min(spread), max(spread)) == (0.013, 0.014)
 
