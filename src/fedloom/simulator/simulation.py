@@ -263,10 +263,16 @@ class Simulation:
             self._evaluate(())
         error = DivergedError(
             f"{type(self.algorithm).__name__} diverged: the hub's state is not finite after round "
-            f"{round}. Lower the step size, or normalise the features."
+            f"{round}. {self._advice()}"
         )
         error.result = self.result()
         raise error
+
+    def _advice(self) -> str:
+        first = self.rows[0]
+        if first["round"] or not np.isnan(first.get("loss", 0)):
+            return "Lower the step size, or normalise the features."
+        return "So was the loss of the fresh model: look at what it returns for these rows."
 
     def _evaluate(self, info: Tree) -> None:
         raw = self.task.measured(self.algorithm, self.state.hub, self.state.clients, self.plan)
