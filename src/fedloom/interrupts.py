@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
+_NAME = KeyboardInterrupt.__name__
 _SAME = 1.0  # seconds after the first press within which others are taken for the same one
 
 
@@ -75,5 +76,6 @@ def raise_if_pressed() -> None:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error is Ctrl-C, also as XLA tells it where it came in a callback."""
-    return isinstance(error, KeyboardInterrupt) or KeyboardInterrupt.__name__ in str(error)
+    """Whether an error is Ctrl-C, or the ValueError that XLA makes of it in a callback."""
+    told = str(error)
+    return isinstance(error, KeyboardInterrupt) or ("callback" in told and _NAME in told)

@@ -158,7 +158,7 @@ class Simulation:
                 if self._threads != 1 and self._changes_cores(done, elapsed, compiling):
                     self._compile()
             self.status = "done"
-        except (KeyboardInterrupt, jax.errors.JaxRuntimeError) as error:
+        except BaseException as error:
             if not interrupts.is_interrupt(error):
                 raise
             self.status = "interrupted"
