@@ -109,6 +109,10 @@ class OnDisk:
         for start, rows in self[begin : begin + len(made)].portions():
             made[start : start + len(rows)] = rows
 
+    def min(self) -> int | float:
+        """The smallest number."""
+        return min(rows.min().item() for _, rows in self.portions())
+
     def max(self) -> int | float:
         """The largest number."""
         return max(rows.max().item() for _, rows in self.portions())

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedloom.errors import ParameterError
+from fedloom.errors import DataError, ParameterError
 from fedloom.layout import Layout
 from fedloom.objective import prox
 from fedloom.operators.blocks import Block
@@ -71,6 +71,12 @@ class PartyObjective:
         if self.linear:
             return block.forward(share)
         outputs = self.problem.network.apply(share["network"], block.matrix())
+        if outputs.shape[1:] != (self.problem.embedding,):
+            raise DataError(
+                f"Vertical: network must have {self.problem.embedding} outputs for a row, as many "
+                f"as embedding says; {self.problem.network!r} has {outputs.shape[1:]}. Let the two "
+                f"be the same."
+            )
         return outputs if self.fused else outputs @ share["head"]
 
     def batch_rows(self, key: Array) -> Array | slice:

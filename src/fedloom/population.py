@@ -142,20 +142,33 @@ def know(problem: Problem, clients: Holders, precision: str, batch_size: int | N
             f"rows have features of shape {spec.features}. Give the clients features, or the "
             f"problem an intercept."
         )
+    row = _one(clients.train, precision)
+    problem.check_network(spec, row)
     weights = np.asarray(problem.client_weights(clients.sizes), precision)
-    return Fed(problem, weights, len(clients), layout, spec, _one(clients.train, precision))
+    return Fed(problem, weights, len(clients), layout, spec, row)
 
 
 def _check_symbols(problem: Problem, clients: Clients) -> None:
     """Refuse numbers beyond a network's table of vectors, which would read its last entry."""
-    vocabulary = getattr(getattr(problem, "model", None), "vocabulary", None)
-    x = clients.train.x
-    if isinstance(vocabulary, int) and x.dtype.kind in "iu" and x.size and x.max() >= vocabulary:
-        raise DataError(
-            f"vocabulary of the network must be more than every number in the rows; it is "
-            f"{vocabulary}, and the rows have {int(x.max())}. Try vocabulary = {int(x.max()) + 1}, "
-            f"or load the texts with a smaller vocabulary."
-        )
+    own = getattr(problem, "own", None)
+    networks = (getattr(problem, "model", None), *(own if isinstance(own, tuple) else (own,)))
+    sizes = [getattr(network, "vocabulary", None) for network in networks]
+    vocabulary = min((size for size in sizes if isinstance(size, int)), default=None)
+    for rows in (clients.train, clients.test):
+        if vocabulary is None or rows is None or rows.x.dtype.kind not in "iu" or not rows.x.size:
+            continue
+        least, most = int(rows.x.min()), int(rows.x.max())
+        if most >= vocabulary:
+            raise DataError(
+                f"vocabulary of the network must be more than every number in the rows; it is "
+                f"{vocabulary}, and the rows have {most}. Try vocabulary = {most + 1}, "
+                f"or load the texts with a smaller vocabulary."
+            )
+        if least < 0:
+            raise DataError(
+                f"rows of a network with a vocabulary must be numbers of words from 0; they have "
+                f"{least}. Number the words 0, 1, ..."
+            )
 
 
 def alone(problem: Problem, clients: Holders, batch_size: int | None, precision: str) -> list[Any]:

@@ -22,7 +22,7 @@ from fedloom.checking.laws import LAWS
 from fedloom.checking.verdicts import BROKEN, INAPPLICABLE, KEPT, UNCHECKED
 from fedloom.cohorts import everyone
 from fedloom.errors import ParameterError
-from fedloom.protocol import algorithm, ask
+from fedloom.protocol import algorithm, ask, instance_of, param, parametrised, positive
 
 PROBLEM = fl.problems.Logistic(l2=0.1)
 CLIENTS = fl.data.from_arrays(
@@ -44,6 +44,39 @@ def test_a_right_method_keeps_all_laws():
     assert report.ok, report
     assert [finding.verdict for finding in report.findings] == [KEPT] * len(LAWS)
     assert "cohort=3" in report.method and "decay" not in report.method
+
+
+@algorithm
+class Inherits(Good):
+    """Its round is that of the class above."""
+
+    def train(self, client, model, f, key, /):
+        return client, -0.05 * f.grad(model, key)
+
+
+@parametrised
+class Damping:
+    factor: float = param(positive, "what steps are multiplied by", default=0.5)
+    power: Any = param(positive, "a number that is no float", default=2.0)
+
+
+@algorithm
+class Damped(Good):
+    """A number in an object that it is given."""
+
+    damping: Damping = param(instance_of(Damping), "how steps are damped", default=Damping())
+
+    def train(self, client, model, f, key, /):
+        return client, -(self.damping.factor**self.damping.power) * f.grad(model, key)
+
+
+def test_a_method_that_inherits_its_round_is_checked_as_any_other():
+    report = checked(Inherits, laws=["numbers"])
+    assert report.ok and report.findings[0].verdict == KEPT, report
+    assert "round" not in vars(Inherits)
+    (found,) = checked(Damped, laws=["numbers"]).findings
+    assert found.verdict == BROKEN
+    assert found.reason.startswith("damping.power = 1.0 in the place of 2.0 needs a new program")
 
 
 def blamed(cls, report):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from core import loopback
+from fedloom import interrupts
 from fedloom.checksums import digest
 from fedloom.cli import together
 from fedloom.cli.main import main
@@ -184,17 +185,17 @@ def test_numbers_are_agreed_on_until_somebody_is_interrupted(monkeypatch):
     """Here the other process has twice the number of this one, which leads."""
     monkeypatch.setattr(hosts, "several", lambda: True)
     monkeypatch.setattr(hosts, "gathered", lambda numbers: np.stack([numbers, 2 * numbers]))
-    together = hosts.Together()
 
     def agreed():
         try:
-            return together.agreed(2.5)
+            return hosts.agreed(2.5)
         except KeyboardInterrupt:  # which would end pytest
             return "interrupted"
 
-    assert agreed() == (2.5,)
-    together._hear(signal.SIGINT, None)
-    assert agreed() == "interrupted"
+    with interrupts.listening():
+        assert agreed() == (2.5,)
+        signal.raise_signal(signal.SIGINT)
+        assert agreed() == "interrupted"
 
 
 @pytest.mark.parametrize("here", [0, 1])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST = {"fl.simulate": 28, "fedloom run": 51, "a submitted run": 61}
+MOST = {"fl.simulate": 29, "fedloom run": 52, "a submitted run": 61}
 
 
 @pytest.fixture(scope="module")

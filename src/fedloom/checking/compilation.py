@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -21,25 +22,43 @@ from fedloom.types import Array, Tree
 _PLAN = Plan(None, None)
 
 
-def real_parameters(method: Algorithm) -> list[str]:
-    """The fields of a method that hold a real number other than zero."""
-    fields: Any = method
-    values = {field.name: getattr(method, field.name) for field in dataclasses.fields(fields)}
-    return [name for name, value in values.items() if isinstance(value, float) and value]
+def real_parameters(method: Any) -> list[str]:
+    """The fields of a method that hold a real number other than zero.
+
+    Those of an object in a field, such as an optimiser or a schedule, follow its name and a dot.
+    """
+    found = []
+    for field in dataclasses.fields(method):
+        value = getattr(method, field.name)
+        if field.metadata.get("static"):  # and its author says that it is a constant
+            continue
+        if isinstance(value, float) and value:
+            found.append(field.name)
+        elif hasattr(type(value), "__parametrised__"):
+            found += [f"{field.name}.{name}" for name in real_parameters(value)]
+    return found
 
 
-def with_other_numbers(method: Algorithm, names: Iterable[str]) -> Algorithm:
+def with_other_numbers(method: Any, names: Iterable[str]) -> Any:
     """The method with other values of these fields, as far as their rules allow."""
-    changed: Any = method
     for name in names:
-        value = getattr(changed, name)
-        for other in (value / 2, value * 0.9, value * 1.1):
+        outer, _, inner = name.partition(".")
+        value = getattr(method, outer)
+        if inner:
+            others = [with_other_numbers(value, [inner])]
+        else:
+            others = [value / 2, value * 0.9, value * 1.1]
+        for other in others:
             try:
-                changed = dataclasses.replace(changed, **{name: other})
+                method = dataclasses.replace(method, **{outer: other})
                 break
             except FedloomError:
                 continue
-    return changed
+    return method
+
+
+def _value(method: Any, name: str) -> float:
+    return functools.reduce(getattr, name.split("."), method)
 
 
 def new_numbers_need_no_new_program(case: Case) -> str:
@@ -54,8 +73,9 @@ def new_numbers_need_no_new_program(case: Case) -> str:
         name = guilty[0]
         other = with_other_numbers(case.method, [name])
         raise BrokenLawError(
-            f"{name} = {getattr(other, name)!r} in the place of {getattr(case.method, name)!r} "
-            f"needs a new program. Annotate it as `{name}: float`, and compute with jnp",
+            f"{name} = {_value(other, name)!r} in the place of {_value(case.method, name)!r} "
+            f"needs a new program. Annotate it as `{name.split('.')[-1]}: float`, and compute with "
+            f"jnp",
             line=line_of(type(case.method).round),
         )
     raise BrokenLawError(
@@ -74,7 +94,7 @@ def _compiles(case: Case, method: Algorithm, **options: Any) -> bool:
 def _readings(cls: type[Algorithm]) -> Iterator[list[int]]:
     """Count how often the code of a round is traced, which happens once for each program."""
     readings: list[int] = []
-    original = cls.__dict__["round"]
+    original, own = cls.round, "round" in vars(cls)  # or it is that of a class above
 
     def noted(*arguments: Any) -> Any:
         readings.append(1)
@@ -84,7 +104,10 @@ def _readings(cls: type[Algorithm]) -> Iterator[list[int]]:
     try:
         yield readings
     finally:
-        cls.round = original  # type: ignore[method-assign]
+        if own:
+            cls.round = original  # type: ignore[method-assign]
+        else:
+            del cls.round
 
 
 def a_sweep_is_a_vmap(case: Case) -> str:

@@ -15,6 +15,7 @@ from fedloom.models.base import Model
 from fedloom.parameters import instance_of, param, parametrised, positive
 from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_param
 from fedloom.problems.linear import Logistic, accuracy, cross_entropy
+from fedloom.problems.outputs import check_scores_of_classes
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.rows import Rows, Spec
@@ -44,6 +45,11 @@ class Adversarial(SaddleProblem):
         if self.model is None:
             return Logistic().init(key, spec)
         return self.model.init(key, spec)
+
+    def check_network(self, spec: Spec, row: Rows) -> None:
+        """A score for each class."""
+        if self.model is not None:
+            check_scores_of_classes("Adversarial", self.model, spec, row)
 
     def init_dual(self, key: Array, spec: Spec) -> Tree:
         """No perturbation."""

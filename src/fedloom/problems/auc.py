@@ -26,6 +26,7 @@ from fedloom.models.base import Model
 from fedloom.parameters import between, instance_of, param, parametrised
 from fedloom.problems.base import Metric, l2_param, regulariser_param, weights_param
 from fedloom.problems.linear import check_one_label
+from fedloom.problems.outputs import check_scores
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.saddle import SaddleProblem, weak_convexity_param
 from fedloom.problems.two_classes import not_two_classes, numbers_for_classes
@@ -84,6 +85,11 @@ class AUC(SaddleProblem):
         else:
             scorer = self.model.init(key, spec._replace(classes=0))  # one score a row
         return {"w": scorer, "bias": jnp.zeros(2, spec.dtype)}
+
+    def check_network(self, spec: Spec, row: Rows) -> None:
+        """One score for a row."""
+        if self.model is not None:
+            check_scores("AUC", self.model, spec._replace(classes=0), row, 1)
 
     def init_dual(self, key: Array, spec: Spec) -> Tree:
         """Alpha, at zero."""

@@ -127,6 +127,14 @@ class Problem:
         """How a vector is divided into the arrays of a model, for rows of this `spec`."""
         return layout_of(lambda: self.init(jax.random.key(0), spec))
 
+    def check_network(self, spec: Spec, row: Rows) -> None:
+        """Raise DataError where the problem's network does not fit the data.
+
+        Args:
+            spec: As for `init`.
+            row: The shapes and types of a row's features and labels.
+        """
+
     def groups(self, clients: Any) -> list[tuple["Problem", Sequence[int] | None]]:
         """The clients whose models have the same shapes, each set with its problem.
 

@@ -26,6 +26,7 @@ from fedloom.models.base import Model
 from fedloom.objective import Objective
 from fedloom.parameters import parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
+from fedloom.problems.outputs import check_scores
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.scoring import fresh, model_param, scored
 from fedloom.rows import Batch, ClientRows, Rows, Spec
@@ -119,6 +120,11 @@ class Cox(Problem):
                 f"where all of them are whole."
             )
         return fresh(self.model, False, key, spec, 0)
+
+    def check_network(self, spec: Spec, row: Rows) -> None:
+        """One score for a row."""
+        if self.model is not None:
+            check_scores("Cox", self.model, spec._replace(classes=0), row, 1)
 
     def objective(self, layout: Layout, held: ClientRows, batch_size: int | None) -> RiskSets:
         """The oracles of a client, over all of its rows."""

@@ -15,6 +15,7 @@ from fedloom.models.base import Model
 from fedloom.parameters import at_least, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.linear import intercept_param, softplus
+from fedloom.problems.outputs import check_scores
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.scoring import fresh, model_param, scored
 from fedloom.rows import Rows, Spec
@@ -61,6 +62,13 @@ class MultiLabel(Problem):
                 "problem.agree(clients) look."
             )
         return fresh(self.model, self.intercept, key, spec, self.labels)
+
+    def check_network(self, spec: Spec, row: Rows) -> None:
+        """A score for each label."""
+        if self.model is not None and self.labels is not None:
+            check_scores(
+                "MultiLabel", self.model, spec._replace(classes=self.labels), row, self.labels
+            )
 
     def losses(self, model: Tree, rows: Rows) -> Array:
         """The mean over the labels of a row."""

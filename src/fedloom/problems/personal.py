@@ -22,6 +22,7 @@ from fedloom.problems.augmentation import Augmentation, augment_param
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.computing import compute_param, rematerialise_param
 from fedloom.problems.linear import cross_entropy
+from fedloom.problems.outputs import check_scores_of_classes
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.supervised import Supervised
 from fedloom.problems.two_classes import numbers_for_classes
@@ -226,6 +227,11 @@ class Personal(_Classification):
     def common(self) -> Supervised:  # type: ignore[override]
         """The common model's problem."""
         return self._of(self.model)
+
+    def check_network(self, spec: Spec, row: Rows) -> None:
+        """Scores of classes, by the common network and the clients' own."""
+        for model in (self.model, *self._own()):
+            check_scores_of_classes("Personal", model, spec, row)
 
     def groups(self, clients: Any) -> list[tuple[Problem, Sequence[int] | None]]:
         """The clients with the same network and bits, each set with its variant."""

@@ -23,6 +23,7 @@ from fedloom.objective import Objective
 from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
 from fedloom.problems.linear import check_numbers, intercept_param
+from fedloom.problems.outputs import check_scores
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.scoring import fresh, model_param, scored
 from fedloom.rows import Batch, ClientRows, Rows, Spec
@@ -73,6 +74,11 @@ class Poisson(Problem):
         """Zero weights, or a fresh network."""
         check_numbers("Poisson", spec)
         return fresh(self.model, self.intercept, key, spec, 0)
+
+    def check_network(self, spec: Spec, row: Rows) -> None:
+        """One score for a row."""
+        if self.model is not None:
+            check_scores("Poisson", self.model, spec._replace(classes=0), row, 1)
 
     def objective(self, layout: Layout, held: ClientRows, batch_size: int | None) -> Counts:
         """The oracles of a client."""

@@ -14,6 +14,7 @@ from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, 
 from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param
 from fedloom.problems.computing import compute_param, computed, rematerialise_param
 from fedloom.problems.linear import accuracy, check_numbers, cross_entropy
+from fedloom.problems.outputs import check_scores_of_classes, check_takes
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.two_classes import numbers_for_classes
 from fedloom.rows import Batch, Rows, Spec
@@ -98,6 +99,11 @@ class Supervised(Problem):
                 "data have 1. Add rows of another class."
             )
         return self.model.init(key, spec)
+
+    def check_network(self, spec: Spec, row: Rows) -> None:
+        """A score for each class, where the network classifies."""
+        check = check_scores_of_classes if self.loss == "cross_entropy" else check_takes
+        check("Supervised", self.model, spec, row)
 
     def losses(self, model: Tree, rows: Rows) -> Array:
         """The loss of each row."""

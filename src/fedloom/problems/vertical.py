@@ -139,7 +139,14 @@ class Vertical(Problem):
         rows = parts.shape[1]
         side_by_side = jnp.moveaxis(parts, 0, 1).reshape(rows, -1)
         scores = self.fusion.apply(layout.unravel(fusion), side_by_side)
-        return scores if self.loss == "softmax" else scores.reshape(rows)
+        wanted = (rows, classes) if self.loss == "softmax" else (rows,)
+        if scores.size != np.prod(wanted):
+            raise DataError(
+                f"Vertical: fusion must have outputs of shape {wanted[1:] or (1,)} for a row with "
+                f"loss {self.loss!r}; {self.fusion!r} has {scores.shape[1:]}. Let its last layer "
+                f"have as many outputs."
+            )
+        return scores.reshape(wanted)
 
     def rows_loss(
         self, fusion: Array, parts: Array, labels: Array, total: int, classes: int

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from fedloom import interrupts
 from fedloom.rounds import native_meetings
 from fedloom.rounds.meetings import CannotMeetError, Meetings, share
 from fedloom.types import Array, Tree
@@ -121,6 +122,7 @@ class Crew:
             try:
                 left = any(t.ident is not None and i not in ended for i, t in enumerate(threads))
                 if left:
+                    interrupts.raise_if_pressed()
                     all_ended.wait(_LOOK)
                     looks += 1  # and not by the clock, which goes on where the process is stopped
                 if looks * _LOOK > limit:

@@ -13,16 +13,14 @@ it is the only one that joined, everything here returns at once.
 import contextlib
 import hashlib
 import re
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from fedloom import interrupts
 from fedloom.errors import HostsError
 from fedloom.simulator.progress import Progress, Silent
 
@@ -161,40 +159,12 @@ class Shared(Silent):
             self._bar.close()
 
 
-class Together:
-    """The time of a run in which Ctrl-C in one process is heard by all, between two blocks."""
-
-    def __init__(self) -> None:
-        self._interrupted = False
-        self._before: Any = None
-
-    def __enter__(self) -> "Together":
-        if several() and threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._hear)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self._give_back()
-
-    def agreed(self, *numbers: float) -> tuple[float, ...]:
-        """The numbers of process 0; KeyboardInterrupt in all, where one was interrupted."""
-        if not several():
-            return numbers
-        everyone = gathered(np.array([self._interrupted, *numbers], float))
-        if everyone[:, 0].any():
-            raise KeyboardInterrupt
-        return tuple(everyone[0, 1:].tolist())
-
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        self._interrupted = True
-        self._give_back()  # a second Ctrl-C ends this process at once
-
-    def _give_back(self) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+def agreed(*numbers: float) -> tuple[float, ...]:
+    """The numbers of process 0; KeyboardInterrupt in all, where Ctrl-C was pressed in one."""
+    if not several():
+        interrupts.raise_if_pressed()
+        return numbers
+    everyone = gathered(np.array([interrupts.pressed(), *numbers], float))
+    if everyone[:, 0].any():
+        raise KeyboardInterrupt
+    return tuple(everyone[0, 1:].tolist())

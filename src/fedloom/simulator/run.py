@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import jax
 
+from fedloom import interrupts
 from fedloom.data.parties import Holders
 from fedloom.draws import SEED
 from fedloom.measuring.reference import Reference
@@ -90,8 +91,9 @@ def simulate(
         on_evaluation: Called after each evaluation with the new row of the history.
 
     Returns:
-        The model, the history, each client's metrics and the state. Ctrl-C ends the run early and
-        returns the result so far, with status "interrupted".
+        The model, the history, each client's metrics and the state. Ctrl-C ends the run early,
+        after the rounds in progress, and returns the result so far, with status "interrupted";
+        pressed again after a second it does not wait. A handler of your own for SIGINT stays.
 
     Raises:
         DivergedError: The iterates are no longer finite. `error.result` holds the last good state.
@@ -108,11 +110,10 @@ def simulate(
     if resume is not None:
         resuming.check(resume, algorithm, clients, rounds)
     joined = jax.distributed.is_initialized()  # by other processes, which compute the same run
-    together = hosts.Together() if joined else None
     with (
         kept_programs(),
         jax.enable_x64(precision == "float64"),
-        together or contextlib.nullcontext(),
+        interrupts.listening() if joined else contextlib.nullcontext(),  # all end, or none
         places.faults_told(),
     ):
         if joined:
@@ -164,9 +165,10 @@ def simulate(
             )
         if joined:
             bar = hosts.Shared(bar)
-        try:
-            run.run(bar, together)
-        finally:
-            if bar is not None:
-                bar.close()
-        return run.result()
+        with interrupts.listening():
+            try:
+                run.run(bar, joined)
+            finally:
+                if bar is not None:
+                    bar.close()
+            return run.result()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from fedloom import draws
+from fedloom import draws, interrupts
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.errors import DivergedError
 from fedloom.measuring import privacy_ledger
@@ -65,8 +65,7 @@ class Simulation:
         self.rows: list[dict[str, float]] = []
         self.info: list[Tree] = []
         self.client_metrics: dict[str, np.ndarray] = {}
-        self.bytes_down = self.bytes_up = 0
-        self.seconds = 0.0
+        self.bytes_down, self.bytes_up, self.seconds = 0, 0, 0.0
         self.status = "unfinished"
         self.state: State
         if resume is None:
@@ -124,15 +123,14 @@ class Simulation:
         self._go_on_from(outcome, stop)
         self._evaluate(to_host(outcome.info))
 
-    def run(self, bar: Progress | None, together: hosts.Together | None) -> None:
-        """Go on to the last round, evaluating on the way; in several processes, `together`."""
+    def run(self, bar: Progress | None, joined: bool) -> None:
+        """Go on to the last round, evaluating on the way; `joined` by others, all do the same."""
         rounds, eval_every = self.total, self.eval_every
         try:
             if self._threads != 1 and (self._threads or not self.task.small):
                 self._cores = AllCores(self.task, self.algorithm, self.plan, self._state_bytes)
                 self._cores.begin()
-            compiling = self._compile()
-            rate = 0.0
+            compiling, rate = self._compile(), 0.0
             while self.state.round < rounds:
                 done = self.state.round
                 stop = min(rounds, done - done % eval_every + eval_every)
@@ -140,8 +138,8 @@ class Simulation:
                 began = time.perf_counter()
                 info = self._advance(min(stop, done + block_size))
                 elapsed, due = time.perf_counter() - began, float(self._is_due())
-                if together is not None:  # by one clock, so that all have blocks of one size
-                    elapsed, due = together.agreed(elapsed, due)
+                if joined:  # by one clock, so that all have blocks of one size
+                    elapsed, due = hosts.agreed(elapsed, due)
                 self.seconds += elapsed
                 rate = (self.state.round - done) / elapsed
                 if self._way_back is not None:
@@ -155,10 +153,14 @@ class Simulation:
                 if due and self._checkpoint is not None:
                     self._checkpoint(self.result())
                     self._last_checkpoint = time.monotonic()
+                if not joined:
+                    interrupts.raise_if_pressed()
                 if self._threads != 1 and self._changes_cores(done, elapsed, compiling):
                     self._compile()
             self.status = "done"
-        except KeyboardInterrupt:
+        except BaseException as error:
+            if not interrupts.is_interrupt(error):
+                raise
             self.status = "interrupted"
             done = self.state.round
             if self._way_back is not None and is_gone(self.state):
@@ -261,9 +263,12 @@ class Simulation:
         self.status = "diverged"
         if self.rows[-1]["round"] != self.state.round:
             self._evaluate(())
+        advice = "Lower the step size, or normalise the features."
+        if np.isnan(self.rows[0].get("loss", 0)) and self.rows[0]["round"] == 0:
+            advice = "So was the loss of the fresh model: look at what it returns for these rows."
         error = DivergedError(
             f"{type(self.algorithm).__name__} diverged: the hub's state is not finite after round "
-            f"{round}. Lower the step size, or normalise the features."
+            f"{round}. {advice}"
         )
         error.result = self.result()
         raise error
