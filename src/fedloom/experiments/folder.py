@@ -30,7 +30,7 @@ from fedloom.data.parties import Holders
 from fedloom.errors import DivergedError, SettingsError
 from fedloom.experiments.divisions import REDIVIDED
 from fedloom.experiments.explaining import NOTED, coefficients_of, noted
-from fedloom.files import write_file, write_text
+from fedloom.files import inside, write_file, write_text
 from fedloom.measuring import checkpoint
 from fedloom.measuring.result import Result, load
 from fedloom.problems.base import Problem
@@ -58,7 +58,7 @@ class RunFolder(NamedTuple):
 
     @property
     def _checkpoint(self) -> Path:
-        return self.path / "checkpoint.safetensors"
+        return inside(self.path, "checkpoint.safetensors")
 
     def read(self) -> Result | None:
         """What there is to go on from."""
@@ -85,7 +85,7 @@ class RunFolder(NamedTuple):
     def log(self, line: str) -> None:
         """Add a line to the log."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "log.txt").open("a", encoding="utf-8") as file:
+        with inside(self.path, "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}\n")
 
     def write_settings(self, text: str, resolved: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
 from fedloom.experiments.written import runnable
-from fedloom.files import write_bytes
+from fedloom.files import inside, write_bytes
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
 from fedloom.metrics.chosen import NEED_OPTIMUM
@@ -50,7 +50,8 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
     resolved = settings.resolved()
     folder = RunFolder(out, {"settings": resolved})
     existed = out.exists()
-    before = {file: file.read_bytes() for file in out.glob("settings.*")} if resume else {}
+    kept = [inside(out, file.name) for file in out.glob("settings.*")] if resume else []
+    before = {file: file.read_bytes() for file in kept}
 
     def begin() -> None:
         if not resume and out.exists() and any(out.iterdir()):

@@ -23,7 +23,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedloom import data
+from fedloom import data, files
 from fedloom.algorithms.wrappers.base import innermost
 from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.checksums import read_json
@@ -167,7 +167,7 @@ def unread(path: str | Path, overrides: list[str] | None = None) -> tuple[dict[s
 
 def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settings:
     """Read the settings that a run or a comparison left in its folder."""
-    file = Path(folder) / "settings.json"
+    file, written = (files.inside(Path(folder), f"settings.{kind}") for kind in ("json", "toml"))
     try:
         tables = read_json(file)
     except MissingDataError:
@@ -175,7 +175,7 @@ def read_again(folder: str | Path, overrides: list[str] | None = None) -> Settin
     check_unchanged(tables.pop(CODE, {}), folder)
     for override in overrides or []:
         apply_override(tables, override)
-    return _parse_file(tables, file, text_of(Path(folder) / "settings.toml"), overrides)
+    return _parse_file(tables, file, text_of(written), overrides)
 
 
 def _parse_file(

@@ -13,6 +13,7 @@ from fedloom.data.validation import hold_out
 from fedloom.experiments.orders import forget_rows, keep_rows, order
 from fedloom.experiments.searching import Setting
 from fedloom.experiments.workers import Task, Workers
+from fedloom.files import inside
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
 from fedloom.problems.base import Problem
@@ -73,7 +74,7 @@ class Scores:
         given = [repr(options.get(name)) for name in ("batch_size", "precision")]
         held = (judges.clients.identity(), judges.share, judges.seed)
         self._facts = "\n".join([metric, *given, *map(str, held)])  # what scores depend on too
-        self.file = out and out / "trials.json"
+        self.file = out and inside(out, "trials.json")
         self.known: dict[str, float | None] = {}  # None: it diverged
         if self.file and self.file.exists():
             self.known = read_json(self.file)
