@@ -7,6 +7,7 @@ from federation.harness import federation, settings
 from federation.members import Members, summing, sums_before_judging
 from fedloom.errors import UnopenedError
 from fedloom.exchange.site import Site
+from fedloom.federation.site.protection import protect
 from fedloom.federation.site.rows import RowsAtSite
 
 VECTORS = np.random.default_rng(3).normal(size=(7, 40)) * 100
@@ -41,6 +42,22 @@ def test_what_does_not_fit_is_the_same_noise_when_asked_again(tmp_path):
             summing(Members(tmp_path, vectors, {}), range(4), 40)
         parts.append((tmp_path / "s1" / "sum-1-1").read_bytes())
     assert parts[0] == parts[1]
+
+
+def test_a_clipped_reply_that_is_not_finite_is_no_zero_in_a_sum(tmp_path):
+    """With zeros for all but one, the sum would be the reply of that one."""
+    chosen = settings(
+        algorithm={"key": "fedavg", "lr": 1e39, "local_steps": 1},
+        run={"rounds": 2, "eval_every": 2, "metrics": []},
+        federation={"secure_aggregation": True},
+    )
+    conductor, _ = federation(tmp_path, chosen, clip=1.0)
+    conductor.run()
+    assert sum("the sum is noise" in note for note in conductor.notes) == 2
+    reply = {"w": np.array([np.nan, 6e5])}
+    assert np.isnan(protect(reply, 0.1, None, summed=True)["w"]).any()
+    # Noise makes up for what a reply tells, and that it did not fit would be beyond the budget.
+    assert np.isfinite(protect(reply, 0.1, 1.0, summed=True)["w"]).all()
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,8 @@ class SiteService:
         if letter.method == MEASURE:
             return self._site_metrics(letter)
         self.budget.spend(self.job.run, self.noise)
-        return protect(self.site.answer(letter), self.policy.clip, self.policy.noise)
+        reply, summed = self.site.answer(letter), self.member is not None
+        return protect(reply, self.policy.clip, self.policy.noise, summed=summed)
 
     def _summand(self, letter: Letter) -> Tree:
         """A reply to a secure sum; nan, which fits none, where it fails on this site's rows.
@@ -288,8 +289,7 @@ class SiteService:
         """This site's part of a secure sum of metrics."""
         self.policy.check_metrics(self.settings.run, letter.round)
         wanted = self._wanted()
-        after = {"after": letter.after or ()}
-        told, _ = self.held.measure(self.site, self.fed, after, letter.body)
+        told, _ = self.held.measure(self.site, self.fed, {"after": letter.after or ()}, letter.body)
         rows = over_rows(wanted, self.settings.problem)
         weight = float(self.fed.weights[self.site.id])
         return part(blurred(told, self.policy), names_of(wanted), rows, weight)
