@@ -62,6 +62,21 @@ def writable_folder(path: Path) -> Path:
     return path
 
 
+def inside(folder: Path, name: str) -> Path:
+    """A file of a folder that somebody may have handed over; raises where a link leads out of it.
+
+    What is read in a folder is shown, sent back or written beside it: such a link would bring a
+    file of whoever reads the folder to whoever made it.
+    """
+    file = folder / name
+    if not file.resolve().is_relative_to(folder.resolve()):
+        raise DataError(
+            f"{file} is a link that leads out of its folder, and links from others are not "
+            f"followed. Remove it, or put the file itself in its place."
+        )
+    return file
+
+
 def write_text(path: Path, text: str, *, shared: bool = False) -> None:
     """Write a text file."""
     write_bytes(path, text.encode("utf-8"), shared=shared)

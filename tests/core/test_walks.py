@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOST = {"fl.simulate": 29, "fedloom run": 52, "a submitted run": 61}
+MOST = {"fl.simulate": 29, "fedloom run": 56, "a submitted run": 63}
 
 
 @pytest.fixture(scope="module")

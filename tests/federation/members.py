@@ -6,6 +6,7 @@ import pytest
 from federation.authority import certify
 from fedloom.errors import FedloomError, UnopenedError
 from fedloom.exchange.hub import Letter, Lost
+from fedloom.exchange.secure import grid, hub
 from fedloom.exchange.secure.circle import Circle
 from fedloom.exchange.secure.hub import SecureHub
 from fedloom.exchange.secure.identity import Identity
@@ -67,11 +68,23 @@ def letter(phase="", body=b"", round=1):
 
 def summing(transport, ids, count, round=1):
     """The sum that a hub finds over such a transport, and who is in it."""
-    hub = SecureHub.__new__(SecureHub)
-    hub.transport, hub.fresh_if_stale, hub.names = transport, False, [f"s{i}" for i in range(9)]
-    hub.bytes_down = hub.bytes_up = 0
-    hub.report = lambda text: None
-    return hub.summed({id: letter(round=round) for id in ids}, b"", count)
+    one = SecureHub.__new__(SecureHub)
+    one.transport, one.fresh_if_stale, one.names = transport, False, [f"s{i}" for i in range(9)]
+    one.bytes_down = one.bytes_up = 0
+    one.report = lambda text: None
+    return one.summed({id: letter(round=round) for id in ids}, b"", count)
+
+
+def sums_before_judging(monkeypatch):
+    """What hubs open from now on, be it noise."""
+    seen = []
+
+    def heard(total):
+        seen.append(total[:-1].view(np.int64) * 2.0**-grid.BITS)
+        return grid.from_ring(total)
+
+    monkeypatch.setattr(hub, "from_ring", heard)
+    return seen
 
 
 def secure_sum(folder, vectors, leave):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from fedloom.errors import SettingsError
 from fedloom.experiments.locations import Location
+from fedloom.files import inside
 from fedloom.hints import closest
 
 _NAME = r"[^\W\d]\w*"
@@ -141,7 +142,7 @@ def networks(tables: dict[str, Any]) -> list[dict[str, Any]]:
 
 def beside(table: dict[str, Any], folder: Path) -> Path:
     """Where a run's folder keeps a network, for whoever has no other file of it."""
-    return folder / f"network-{str(table.get('sha256'))[:16]}.safetensors"
+    return inside(folder, f"network-{str(table.get('sha256'))[:16]}.safetensors")
 
 
 def digests(tables: dict[str, Any]) -> dict[str, str | None]:

@@ -32,7 +32,7 @@ from fedloom.experiments import same_rows
 from fedloom.experiments.divisions import REDIVIDED
 from fedloom.experiments.explaining import NOTED, coefficients_of, noted
 from fedloom.experiments.same_rows import DIVISION, FEATURES
-from fedloom.files import write_file, write_text
+from fedloom.files import inside, write_file, write_text
 from fedloom.measuring import checkpoint
 from fedloom.measuring.result import Result, load
 from fedloom.problems.base import Problem
@@ -59,7 +59,7 @@ class RunFolder(NamedTuple):
 
     @property
     def _checkpoint(self) -> Path:
-        return self.path / "checkpoint.safetensors"
+        return inside(self.path, "checkpoint.safetensors")
 
     def read(self) -> Result | None:
         """What there is to go on from."""
@@ -86,7 +86,7 @@ class RunFolder(NamedTuple):
     def log(self, line: str) -> None:
         """Add a line to the log."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "log.txt").open("a", encoding="utf-8") as file:
+        with inside(self.path, "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}  {line}\n")
 
     def write_settings(self, text: str, resolved: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from fedloom.experiments.known_code import remember
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
 from fedloom.experiments.written import runnable
-from fedloom.files import writable_folder, write_bytes
+from fedloom.files import inside, writable_folder, write_bytes
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
 from fedloom.metrics.chosen import NEED_OPTIMUM
@@ -51,7 +51,8 @@ def run_folder(settings: Settings, out: Path, *, resume: bool) -> Iterator[RunFo
     resolved = settings.resolved()
     folder = RunFolder(out, {"settings": resolved})
     existed = out.exists()
-    before = {file: file.read_bytes() for file in out.glob("settings.*")} if resume else {}
+    kept = [inside(out, file.name) for file in out.glob("settings.*")] if resume else []
+    before = {file: file.read_bytes() for file in kept}
 
     def begin() -> None:
         writable_folder(out)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedloom import data
+from fedloom import data, files
 from fedloom.algorithms.wrappers.base import innermost
 from fedloom.algorithms.wrappers.robust import check_not_summed
 from fedloom.checksums import read_json
@@ -162,7 +162,8 @@ def unread(path: str | Path, overrides: list[str] | None = None) -> tuple[dict[s
     """The tables of a settings file with overrides, before anything that they name is loaded."""
     file = Path(path)
     tables = tables_of(file)
-    apply_overrides(tables, overrides or ())
+    if overrides:
+        apply_overrides(tables, overrides)
     return tables, Location(str(file), text_of(file))
 
 
@@ -174,7 +175,7 @@ def read_again(
     They may have come from somebody else: code is loaded because the user has run these settings,
     trusts it, or names it in the overrides.
     """
-    file = Path(folder) / "settings.json"
+    file, written = (files.inside(Path(folder), f"settings.{kind}") for kind in ("json", "toml"))
     try:
         tables = read_json(file)
     except MissingDataError:
@@ -185,8 +186,7 @@ def read_again(
     apply_overrides(own, overrides or ())
     name_files_absolutely(own, file.resolve().parent)
     apply_overrides(tables, overrides or ())
-    text = text_of(Path(folder) / "settings.toml")
-    return _parse_file(tables, file, text, overrides, also(admit, own))
+    return _parse_file(tables, file, text_of(written), overrides, also(admit, own))
 
 
 def _parse_file(

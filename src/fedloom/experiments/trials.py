@@ -14,6 +14,7 @@ from fedloom.experiments import same_rows
 from fedloom.experiments.orders import forget_rows, keep_rows, order
 from fedloom.experiments.searching import Setting
 from fedloom.experiments.workers import Task, Workers
+from fedloom.files import inside
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
 from fedloom.problems.base import Problem
@@ -77,7 +78,7 @@ class Scores:
         digits = [f"{number:.9g}" for number in told]
         # What scores depend on too.
         self._facts = "\n".join([metric, *given, *map(str, held), *digits])
-        self.file = out and out / "trials.json"
+        self.file = out and inside(out, "trials.json")
         self.known: dict[str, float | None] = {}  # None: it diverged
         if self.file and self.file.exists():
             self.known = read_json(self.file)

@@ -13,7 +13,7 @@ from fedloom import checksums
 from fedloom.data import frames
 from fedloom.errors import DataError, MissingDataError
 from fedloom.exchange import wire
-from fedloom.files import write_bytes, write_folder
+from fedloom.files import inside, write_bytes, write_folder
 from fedloom.metrics import chosen as metrics_of
 from fedloom.models.graph.to_torch import to_torch
 from fedloom.pictures import curves, labels, notebook
@@ -167,19 +167,19 @@ def check_replaceable(path: Path) -> None:
 def load(path: str | Path) -> Result:
     """Read a saved result; its states have the fields that hold arrays, without their classes."""
     folder = Path(path)
-    file = folder / _ABOUT
+    file = inside(folder, _ABOUT)
     try:
         about = checksums.read_json(file)
     except MissingDataError:
-        inside = next(iter(sorted(folder.glob(f"*/*/{_ABOUT}"))), None)
+        several = next(iter(sorted(folder.glob(f"*/*/{_ABOUT}"))), None)
         raise DataError(
             f"{folder} holds no saved result: {_ABOUT} is missing. "
             + (
                 "Give the folder of a finished run; `fedloom run --resume` ends one that was "
                 "interrupted."
-                if inside is None
+                if several is None
                 else f"It holds several runs, one for each method and seed: give one of them, "
-                f"such as {inside.parent}."
+                f"such as {several.parent}."
             )
         ) from None
     if about.pop("format", None) != _FORMAT:
@@ -191,7 +191,9 @@ def load(path: str | Path) -> Result:
         status, digests = about.pop("status"), about.pop("files")
         known = {name: digests[name] for name in _FILES}
         known |= {name: digests[name] for name in _MORE if name in digests}
-    data = {name: checksums.unchanged(folder / name, digest) for name, digest in known.items()}
+    data = {
+        name: checksums.unchanged(inside(folder, name), digest) for name, digest in known.items()
+    }
     with checksums.understood(folder):
         arrays = {
             name: wire.read(data[f"{name}.safetensors"]) for name in ("model", "state", "info")

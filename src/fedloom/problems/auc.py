@@ -72,6 +72,12 @@ class AUC(SaddleProblem):
             )
         return dataclasses.replace(self, positive_rate=rate)
 
+    @property
+    def influences(self) -> tuple[float, ...] | None:
+        """P for negative rows, 1 - p for positive ones."""
+        p = self.positive_rate
+        return None if p is None else (p, 1 - p)
+
     def init(self, key: Array, spec: Spec) -> Tree:
         """A fresh score model, and both centres at zero."""
         if spec.classes == 0:

@@ -123,6 +123,11 @@ class Problem:
         """The problem with what the clients settle before the first round, from counts alone."""
         return self
 
+    @property
+    def influences(self) -> tuple[float, ...] | None:
+        """What a row of each class counts, in the problem that clients agreed on; None: alike."""
+        return None
+
     def layout(self, spec: Spec) -> Layout:
         """How a vector is divided into the arrays of a model, for rows of this `spec`."""
         return layout_of(lambda: self.init(jax.random.key(0), spec))

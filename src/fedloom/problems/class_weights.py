@@ -67,6 +67,11 @@ def _check(owner: str, weights: ClassWeights, classes: int) -> tuple[float, ...]
     return tuple(map(float, weights))
 
 
+def influences(weights: ClassWeights) -> tuple[float, ...] | None:
+    """The weights where clients agreed on numbers."""
+    return None if weights is None or isinstance(weights, str) else tuple(map(float, weights))
+
+
 def weighed(owner: str, weights: str | Sequence[float], losses: Array, labels: Held) -> Array:
     """The losses of labels, each times the weight of its class."""
     if isinstance(weights, str):

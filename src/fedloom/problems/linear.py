@@ -11,7 +11,13 @@ import numpy as np
 from fedloom.errors import DataError
 from fedloom.parameters import flag, param, parametrised
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
-from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param, weighed
+from fedloom.problems.class_weights import (
+    ClassWeights,
+    agreed,
+    class_weights_param,
+    influences,
+    weighed,
+)
 from fedloom.problems.regularisers import Regulariser
 from fedloom.problems.two_classes import not_two_classes, numbers_for_classes
 from fedloom.rows import Rows, Spec
@@ -92,6 +98,11 @@ class Logistic(Problem):
         agreed_on = agreed("Logistic", self.class_weights, clients)
         return dataclasses.replace(self, class_weights=agreed_on)
 
+    @property
+    def influences(self) -> tuple[float, ...] | None:
+        """The weights of classes."""
+        return influences(self.class_weights)
+
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights."""
         if spec.classes == 0:
@@ -145,6 +156,11 @@ class Multinomial(Problem):
             return self
         agreed_on = agreed("Multinomial", self.class_weights, clients)
         return dataclasses.replace(self, class_weights=agreed_on)
+
+    @property
+    def influences(self) -> tuple[float, ...] | None:
+        """The weights of classes."""
+        return influences(self.class_weights)
 
     def init(self, key: Array, spec: Spec) -> Tree:
         """Zero weights."""

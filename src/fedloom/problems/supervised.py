@@ -11,7 +11,7 @@ from fedloom.models.base import Model
 from fedloom.parameters import anything, instance_of, one_of, param, parametrised
 from fedloom.problems.augmentation import Augmentation, augment_param
 from fedloom.problems.base import Metric, Problem, l2_param, regulariser_param, weights_param
-from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param
+from fedloom.problems.class_weights import ClassWeights, agreed, class_weights_param, influences
 from fedloom.problems.computing import compute_param, computed, rematerialise_param
 from fedloom.problems.linear import accuracy, check_numbers, cross_entropy
 from fedloom.problems.outputs import check_scores_of_classes, check_takes
@@ -84,6 +84,11 @@ class Supervised(Problem):
             return self
         agreed_on = agreed("Supervised", self.class_weights, clients)
         return dataclasses.replace(self, class_weights=agreed_on)
+
+    @property
+    def influences(self) -> tuple[float, ...] | None:
+        """The weights of classes."""
+        return influences(self.class_weights)
 
     def augmented(self, batch: Batch, key: Array) -> Batch:
         """The batch with flips and crops, where they are asked for."""

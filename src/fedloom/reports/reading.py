@@ -14,6 +14,7 @@ from fedloom.experiments.divisions import REDIVIDED
 from fedloom.experiments.folder import SWEEP
 from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.same_rows import DIVISION, FEATURES
+from fedloom.files import inside
 from fedloom.measuring.result import Result, load
 from fedloom.pictures import labels
 
@@ -161,24 +162,29 @@ def _study(runs: Sequence[Run]) -> Study:
             methods[label] = [run.result for run in seeds]
     roots = list(dict.fromkeys(run.root for run in runs))
     first = {root: next(run for run in runs if run.root == root) for root in roots}
-    texts = [_text(root / "settings.toml") for root in roots]
+    texts = [_text(root) for root in roots]
     return Study(
         _title(runs[0], list(methods)),
         methods,
         [_command(first[root]) for root in roots],
         "\n".join(dict.fromkeys(filter(None, texts))),
         _asked(runs, methods),
-        [read_json(root / SWEEP) for root in roots if (root / SWEEP).exists()],
+        [read_json(inside(root, SWEEP)) for root in roots if (root / SWEEP).exists()],
     )
 
 
-def _text(file: Path) -> str:
-    return settings.text_of(file) if file.exists() else ""
+def _text(root: Path) -> str:
+    """The settings file, for the page; raises where it is something else."""
+    file = inside(root, "settings.toml")
+    if not file.exists():
+        return ""
+    settings.tables_of(file)
+    return settings.text_of(file)
 
 
 def _tables(root: Path) -> dict[str, Any]:
     """The settings as resolved; empty where the run came from Python."""
-    file = root / "settings.json"
+    file = inside(root, "settings.json")
     return read_json(file) if file.exists() else {}
 
 

@@ -19,7 +19,7 @@ from fedloom.exchange.expected import Expected
 from fedloom.exchange.hub import Hub, Letter, Lost, Tag
 from fedloom.exchange.secure import masks, shamir
 from fedloom.exchange.secure.circle import LEAST, threshold
-from fedloom.exchange.secure.grid import from_ring
+from fedloom.exchange.secure.grid import from_ring, limit
 from fedloom.exchange.secure.member import masked_body, read_masked
 from fedloom.exchange.secure.sums import Kinds, SummedReplies, unflat
 from fedloom.protocol import Ask, Cohort
@@ -111,7 +111,8 @@ class SecureHub(Hub):
             id: masked_body({u: box[id] for u, box in boxes.items() if u != id}, message)
             for id in boxes
         }
-        masked = self._phase("masked", letters, bodies, lambda _, data: read_masked(data, count))
+        size = count + 1  # behind the numbers comes what says that they are a sum of such that fit
+        masked = self._phase("masked", letters, bodies, lambda _, data: read_masked(data, size))
         _check_enough(masked, needed, "sent their part")
         arrived = json.dumps({"arrived": sorted(masked)}).encode()
         signed = self._phase("agree", letters, dict.fromkeys(masked, arrived), _read_signature)
@@ -124,7 +125,7 @@ class SecureHub(Hub):
             lambda _, data: _read_table(data, boxes.keys(), int),
         )
         _check_enough(shares, needed, "opened it")
-        total = np.zeros(count, np.uint64)
+        total = np.zeros(size, np.uint64)
         for data in masked.values():
             total = total + data
         purpose = masks.masking(message)
@@ -133,12 +134,20 @@ class SecureHub(Hub):
             for id in boxes:
                 secret = shamir.join({u: told[id] for u, told in shares.items()}, masks.LENGTH)
                 if id in masked:
-                    total = total - masks.mask(secret, count)
+                    total = total - masks.mask(secret, size)
                 else:
-                    total = total - self._stray(id, secret, keys, list(masked), purpose, count)
+                    total = total - self._stray(id, secret, keys, list(masked), purpose, size)
         except (OverflowError, ValueError):
             raise UnopenedError("shares of a secure sum do not fit together") from None
-        return sorted(masked), from_ring(total)
+        opened = from_ring(total)
+        if opened is None:
+            raise UnopenedError(
+                f"the sum is noise. Either some site had others than secure aggregation takes, "
+                f"numbers below {limit(len(cards)):.3g} in size and finite ones, of which only "
+                f"that site's log tells: scale the features, or lower the step size. Or sites "
+                f"were not all asked the same"
+            )
+        return sorted(masked), opened
 
     @staticmethod
     def _stray(

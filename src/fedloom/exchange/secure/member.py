@@ -6,6 +6,7 @@ the other members, and against what this site has said before.
 
 import contextlib
 import json
+import logging
 import secrets
 from collections.abc import Callable
 
@@ -16,14 +17,14 @@ from fedloom.errors import FedloomError, RefusedError, StaleStateError, Unopened
 from fedloom.exchange.hub import Letter, Tag
 from fedloom.exchange.secure import masks, shamir
 from fedloom.exchange.secure.circle import LEAST, Circle, digest, threshold
-from fedloom.exchange.secure.grid import to_ring
+from fedloom.exchange.secure.grid import fits, noise, to_ring
 from fedloom.exchange.secure.identity import Identity
 from fedloom.exchange.secure.ledger import Ledger
 from fedloom.exchange.secure.sums import Kinds, flat
 from fedloom.files import locked
 from fedloom.types import Tree
 
-_UNFIT = b"unfit"  # in the place of a part that cannot be summed
+log = logging.getLogger("fedloom")
 PHASES = ("keys", "shares", "masked", "agree", "unmask")
 
 
@@ -160,15 +161,27 @@ class Member:
         with locked(self.ledger.folder):
             known = self.ledger.part(place, question)
             if known is None:
-                reply = self._answer(letter)
-                # Noted first: whether a reply fits the ring is asked once, too.
-                self.ledger.note_part(place, question, _UNFIT)
-                kinds = self.sums["opening" if letter.round == 0 else "round"][letter.exchange - 1]
-                known = to_ring(flat(reply, kinds, self.weight), len(self._cards)).tobytes()
+                known = self._new_part(letter).tobytes()
                 self.ledger.note_part(place, question, known)
-        if known == _UNFIT:
-            raise WireError("this exchange had numbers that secure aggregation does not take.")
         return np.frombuffer(known, np.uint64)
+
+    def _new_part(self, letter: Letter) -> np.ndarray:
+        """The reply's part, or noise in its place.
+
+        Whether a reply to this model fits is about this site alone: asked of one model after the
+        other, it would tell numbers of its rows to any digit. So only its own log hears of it.
+        """
+        kinds = self.sums["opening" if letter.round == 0 else "round"][letter.exchange - 1]
+        numbers = flat(self._answer(letter), kinds, self.weight)
+        if fits(numbers, len(self._cards)):
+            return to_ring(numbers)
+        log.warning(
+            "the reply to exchange %s of round %s is not finite or too large for a secure sum; "
+            "noise is sent in its place, and the sum is not opened",
+            letter.exchange,
+            letter.round,
+        )
+        return noise(len(numbers))
 
     def _agree(self, letter: Letter) -> bytes:
         """Sign who is in the sum, where they are enough and no other sum was agreed to."""

@@ -26,12 +26,13 @@ from fedloom.types import Tree
 Scored = tuple[np.ndarray, np.ndarray]  # scores and labels
 
 
-def protect(reply: Tree, clip: float | None, noise: float | None) -> Tree:
+def protect(reply: Tree, clip: float | None, noise: float | None, *, summed: bool = False) -> Tree:
     """The reply with a norm of at most `clip`, plus noise of deviation `noise * clip`.
 
     The norm is that of all numbers of the reply together. The noise is drawn from the operating
     system's entropy and not from the run's seed, which the hub knows and could use to take the
-    noise off again.
+    noise off again. In a secure sum, a reply that is not finite and gets no noise is left as it is,
+    because it fits no sum: zeros in its place would leave a sum of the others, or of one of them.
     """
     if clip is None:
         return reply
@@ -39,6 +40,8 @@ def protect(reply: Tree, clip: float | None, noise: float | None) -> Tree:
     _check_real(leaves)
     norm = float(np.sqrt(sum(float(np.sum(leaf.astype(np.float64) ** 2)) for leaf in leaves)))
     factor = min(1.0, clip / norm) if norm > 0 else 1.0
+    if summed and noise is None and not np.isfinite(norm):
+        return reply
     if not np.isfinite(norm):  # a step too large: no part of it may leave, nor that it was so
         leaves, factor = [np.zeros_like(leaf) for leaf in leaves], 1.0
     source = _source()

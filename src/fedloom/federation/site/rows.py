@@ -23,6 +23,7 @@ from fedloom.experiments.settings import Settings
 from fedloom.federation.policy import Policy
 from fedloom.federation.roster import Roster, check_listed
 from fedloom.federation.site import protection
+from fedloom.federation.site.influence import check_influence
 from fedloom.federation.site.protection import SiteScores
 from fedloom.federation.summed_metrics import check_one_weight
 from fedloom.measuring import evaluation
@@ -51,6 +52,7 @@ class RowsAtSite:
         self.settings = settings
         self.kept = kit / "models"
         self.least = policy.least_count
+        self.min_batch = policy.min_batch
         self.options = dict(settings.tables["data"])
         if self.options.get("event") or self.options.get("exposure"):
             raise RefusedError("labels that are pairs are not known over a network yet. Simulate.")
@@ -136,7 +138,12 @@ class RowsAtSite:
         self.labels = bare.labels
         run = self.settings.run.options()
         place = (self.settings.problem, bare, id, train, test)
-        return one_with_rows(*place, run["batch_size"], run["precision"])
+        group = one_with_rows(*place, run["batch_size"], run["precision"])
+        if (weights := group.problem.influences) is not None:
+            mine = bare.of(id)
+            here = [weights[c] for c in np.unique(mine.y)]
+            check_influence(here, run["batch_size"] or len(mine.y), len(mine.y), self.min_batch)
+        return group
 
     def measure(self, site: Site, fed: Fed, facts: Facts, body: bytes) -> tuple[Facts, bytes]:
         """Measure the model, or this site's own model, on the site's own rows."""

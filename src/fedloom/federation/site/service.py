@@ -18,19 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from fedloom.algorithms.wrappers.base import Wrapper
 from fedloom.algorithms.wrappers.private import private_layer, sealed
 from fedloom.checksums import read_json
-from fedloom.errors import (
-    DataError,
-    FederationError,
-    FedloomError,
-    RefusedError,
-    StaleStateError,
-    UnopenedError,
-    WireError,
-)
+from fedloom.errors import RefusedError
 from fedloom.exchange import wire
 from fedloom.exchange.expected import as_shapes, expected_exchanges
 from fedloom.exchange.hub import Letter
@@ -51,16 +44,16 @@ from fedloom.federation.site.columns import ColumnsAtSite
 from fedloom.federation.site.protection import blurred, check_protectable, protect
 from fedloom.federation.site.rows import RowsAtSite
 from fedloom.federation.site.table import TableAtSite
+from fedloom.federation.site.wording import MAY_LEAVE, in_other_words
 from fedloom.federation.summed_metrics import KINDS, MEASURE, names_of, over_rows, part
 from fedloom.measuring import evaluation
+from fedloom.metrics.chosen import Wanted
 from fedloom.problems.vertical import Vertical
 from fedloom.rounds.compiling import kept_programs
 from fedloom.types import Tree
 
 Facts = dict[str, Any]
 log = logging.getLogger("fedloom")
-# These are worded for whoever asks: they quote what was asked, and nothing that is the site's own.
-_MAY_LEAVE = (RefusedError, StaleStateError, UnopenedError, WireError)
 
 
 class SiteService:
@@ -110,11 +103,11 @@ class SiteService:
         with self._lock, kept_programs(), self._precision():
             try:
                 answer, data = verbs[verb](json.loads(facts), body)
-            except _MAY_LEAVE:
+            except MAY_LEAVE:
                 raise
             except Exception as error:  # its text may quote values or paths, which stay here
                 log.exception("%s failed", verb)
-                raise _in_other_words(error) from None
+                raise in_other_words(error) from None
         return json.dumps(answer), data
 
     @contextlib.contextmanager
@@ -199,7 +192,7 @@ class SiteService:
                 id,
                 float(whole.fed.weights[id]),  # by the problem's rule, from counts that all sign
                 {s: (*kinds, KINDS) for s, kinds in sums_of(algorithm, whole).items()},
-                self._protected,
+                self._summand,
                 identity=Identity(self.kit),
                 circle=circle_of(self.job.run, self.job.tables, facts, body),
                 ledger=Ledger(store.path),
@@ -268,14 +261,35 @@ class SiteService:
         if letter.method == MEASURE:
             return self._site_metrics(letter)
         self.budget.spend(self.job.run, self.noise)
-        return protect(self.site.answer(letter), self.policy.clip, self.policy.noise)
+        reply, summed = self.site.answer(letter), self.member is not None
+        return protect(reply, self.policy.clip, self.policy.noise, summed=summed)
+
+    def _summand(self, letter: Letter) -> Tree:
+        """A reply to a secure sum; nan, which fits none, where it fails on this site's rows.
+
+        Nobody may be told that it failed: it would be an answer of this site alone.
+        """
+        try:
+            return self._protected(letter)
+        except (*MAY_LEAVE, OSError):  # of the letter, the policy or the machine
+            raise
+        except Exception:
+            log.exception("the reply to exchange %s of round %s", letter.exchange, letter.round)
+            if letter.method == MEASURE:
+                return np.full(2 * len(names_of(self._wanted())), np.nan)
+            stage = self.site.expected["opening" if letter.round == 0 else "round"]
+            like = stage[letter.exchange - 1].reply
+            return jax.tree.map(lambda leaf: np.full(leaf.shape, np.nan), like)
+
+    def _wanted(self) -> Wanted:
+        """The metrics that the settings name."""
+        return evaluation.choose_at_sites(self.settings.metrics, self.settings.problem)
 
     def _site_metrics(self, letter: Letter) -> Tree:
         """This site's part of a secure sum of metrics."""
         self.policy.check_metrics(self.settings.run, letter.round)
-        wanted = evaluation.choose_at_sites(self.settings.metrics, self.settings.problem)
-        after = {"after": letter.after or ()}
-        told, _ = self.held.measure(self.site, self.fed, after, letter.body)
+        wanted = self._wanted()
+        told, _ = self.held.measure(self.site, self.fed, {"after": letter.after or ()}, letter.body)
         rows = over_rows(wanted, self.settings.problem)
         weight = float(self.fed.weights[self.site.id])
         return part(blurred(told, self.policy), names_of(wanted), rows, weight)
@@ -284,12 +298,3 @@ class SiteService:
         """The run is over: keep this site's own model or share."""
         self.held.keep(self.job.run, self.site, self.fed, facts, body)
         return {}, b""
-
-
-def _in_other_words(error: Exception) -> FedloomError:
-    """What the server may know of an error whose own text must stay at the site."""
-    if isinstance(error, DataError):
-        return DataError("its table is not what the job needs; its own log says what is wrong.")
-    if isinstance(error, OSError) and error.strerror:
-        return FederationError(f"it cannot read or write its files: {error.strerror}.")
-    return FederationError("it failed; its own log says why.")

@@ -62,6 +62,7 @@ class TableAtSite(RowsAtSite):
         self.settings = settings
         self.kept = kit / "models"
         self.least = policy.least_count
+        self.min_batch = policy.min_batch
         files = files_of(settings)
         check_single(files.reading)
         policy.check_label(files.label)

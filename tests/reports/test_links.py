@@ -1,0 +1,96 @@
+"""A folder that somebody hands over brings in nothing of whoever reads it."""
+
+import shutil
+
+import pytest
+
+import fedloom as fl
+from fedloom.checksums import write_json
+from fedloom.cli.main import main
+from fedloom.errors import FedloomError
+from fedloom.experiments.folder import SWEEP, RunFolder
+
+SETTINGS = """
+[data]
+name = "iris"
+
+[partition]
+scheme = "iid"
+clients = 3
+
+[problem]
+kind = "multinomial"
+
+[algorithm]
+key = "fedavg"
+lr = 0.1
+
+[run]
+rounds = 1
+"""
+SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----\nmine\n"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "settings.toml").write_text(SETTINGS)
+    assert main(["run", str(folder / "settings.toml"), "--out", str(folder / "run")]) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def handed(run, tmp_path):
+    return shutil.copytree(run, tmp_path / "handed")
+
+
+def linked(handed, name, target):
+    (handed / name).unlink(missing_ok=True)
+    (handed / name).symlink_to(target)
+    return handed
+
+
+@pytest.mark.parametrize("name", ["settings.toml", "settings.json", "result.json", SWEEP])
+def test_a_report_follows_no_link_out_of_the_folder(name, run, handed, capsys):
+    """Not even to what could be read: it would be of another run of the reader's."""
+    own = run / name
+    if name == SWEEP:
+        own = run.parent / SWEEP
+        write_json(own, {"trials": []})
+    assert main(["report", str(linked(handed, name, own))]) == 2
+    assert f"{name} is a link that leads out of its folder" in capsys.readouterr().err
+    assert not (handed / "report.html").exists()
+
+
+def test_a_report_shows_settings_and_no_other_text(handed, capsys):
+    (handed / "settings.toml").write_text(SECRET)
+    assert main(["report", str(handed)]) == 2
+    assert "is not valid TOML" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "history.parquet"])
+def test_nor_does_anything_that_reads_a_result(name, run, handed):
+    with pytest.raises(FedloomError, match="leads out of its folder"):
+        fl.load(linked(handed, name, run / name))
+
+
+@pytest.mark.parametrize("name", ["settings.toml", "settings.json", "checkpoint.safetensors"])
+def test_nor_does_a_run_that_goes_on(name, run, handed, capsys):
+    assert main(["run", "--resume", str(linked(handed, name, run / name))]) == 2
+    assert "leads out of its folder" in capsys.readouterr().err
+
+
+def test_a_log_is_not_written_through_a_link(handed, tmp_path):
+    own = tmp_path / "authorized_keys"
+    own.write_text("mine\n")
+    with pytest.raises(FedloomError, match="leads out of its folder"):
+        RunFolder(linked(handed, "log.txt", own)).log("a line of somebody else's choice")
+    assert own.read_text() == "mine\n"
+
+
+def test_a_folder_may_lie_behind_a_link_and_have_links_within(run, tmp_path):
+    (tmp_path / "short").symlink_to(shutil.copytree(run, tmp_path / "long"))
+    (tmp_path / "long" / "model.safetensors").rename(tmp_path / "long" / "weights")
+    (tmp_path / "long" / "model.safetensors").symlink_to("weights")
+    assert fl.load(tmp_path / "short").status == "done"
+    assert main(["report", str(tmp_path / "short")]) == 0
