@@ -101,10 +101,13 @@ def test_a_person_gives_a_site_no_orders_past_the_server(made, monkeypatch):
     from nvflare.private.admin_defs import Message
     from nvflare.private.defs import CellChannel, new_cell_message
 
+    from fedloom.federation.people.transfers import Transfers
+
     site = made.sites[0]
     with connected(member(made)) as session:
         honest = getattr(CoreCell._process_received_msg, "__wrapped__")  # noqa: B009
         monkeypatch.setattr(CoreCell, "_process_received_msg", honest)  # she would hear answers
+        assert [type(module) for module in session._flare.api.cmd_modules] == [Transfers]
         cell = session._flare.api.cell
         order = Message("sys.shell", f"cat {site.path / 'policy.toml'}")
         asked = {"channel": CellChannel.CLIENT_MAIN, "topic": "admin", "timeout": 3.0}
