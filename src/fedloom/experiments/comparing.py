@@ -186,6 +186,10 @@ def compare(
         }
         keep_rows(others.source, seeds, divisions.of)
         comparison = _elsewhere(others, comparison, tasks)
+        for runs in comparison.results.values():
+            for run in runs:  # of which workers may have prepared the tables
+                prepared = run.about.get("preparation", {})
+                divisions.check_left_out(run.about["seed"], prepared.get("left_out", {}))
         if not comparison.stopped:
             forget_rows(others.source)
         return comparison
