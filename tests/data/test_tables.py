@@ -102,6 +102,8 @@ def test_labels(tmp_path):
         (b"x,y\n1,2\n\xff,4\n", ("line 3", "UTF-8", "0xff", "encoding")),
         ("x,y\n", ("at least one row",)),
         ("", ("cannot be read",)),
+        ("y,x,y\n1,2,3\n", ("column 'y' is there twice", "Rename or remove one")),
+        ("\n y ;x;y\n1;2;3\n", ("columns ' y ' and 'y' differ only by blanks",)),
         ("x,y\n1,2\nNA,4\n,5\n", ("'x'", "2 of 3 rows")),
         ("x,y\n1,2\ninf,4\n1,NA\n", ("'y'", "1 of 3 rows")),
         ("x,Label\n1,2\n", ("'y'", "Use one of 'x', 'Label'")),

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedloom.data import strays
 from fedloom.data.dialects import Dialect
+from fedloom.data.headers import check_header
 from fedloom.data.packed import packing_of, read_bytes
 from fedloom.errors import DataError
 
@@ -53,11 +54,15 @@ def read_csv(
     head = _head(path)
     if head is not None:
         separator = dialect.separator_of(head, comment)
+        if names is None:
+            check_header(path, head, separator, comment)
         with contextlib.suppress(*trouble):
             frame = _table(path, path, separator, names, comment, codes)
             return dialect.with_points(frame, separator)
     text = dialect.text(path, read_bytes(path))
     separator = dialect.separator_of(text, comment)
+    if names is None:
+        check_header(path, text, separator, comment)
     try:
         frame = _table(path, io.BytesIO(text.encode()), separator, names, comment, codes)
     except trouble as error:

@@ -85,7 +85,7 @@ class SiteTable:
         return [name for name in self.train.columns if reading.wants(name)]
 
     def all_values(self, column: str) -> "pl.Series":
-        """The values in all rows of the site's file: for training, and held out; not a test file's."""
+        """The values in all rows of the site's file, held out or not; none of a test file."""
         own = self.train[column]
         if self.test_file is not None or column not in self.test.columns:
             return own
