@@ -248,7 +248,18 @@ def test_processes_give_the_bits_of_one_and_the_same_command_goes_on(
     assert main(command) == 0  # nothing is left to do, and no process begins
     assert (tmp_path / "o" / "fedavg" / "seed-0" / "log.txt").read_text() == before
     assert main([*command, "--set", "run.rounds=7"]) == 2
-    assert "holds runs with other settings" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "holds runs with other settings: of run.rounds. Choose" in said
+    table = ["--metrics", "loss,accuracy", "--interval", "0.9", "--set", "compare.title='both'"]
+    assert main(["compare", "--resume", str(tmp_path / "o"), *table]) == 0  # the table only
+    assert main(command) == 0
+    assert main([*command, *table]) == 0
+    assert (tmp_path / "o" / "fedavg" / "seed-0" / "log.txt").read_text() == before
+    others = ["--set", "compare.seeds=3", "--set", "algorithm.lr=0.2"]
+    assert main([*command, *others]) == 2
+    assert "other settings: of algorithm, compare.seeds." in " ".join(
+        capsys.readouterr().err.split()
+    )
     assert main(["compare", file, "--out", str(tmp_path / "p"), "--workers", "0"]) == 2
     assert "--workers must be a whole number >= 1; got 0" in capsys.readouterr().err
 
