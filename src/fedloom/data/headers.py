@@ -29,7 +29,19 @@ def check_names(source: object, names: Iterable[str]) -> None:
 
 
 def check_header(source: object, text: str, separator: str, comment: str | None) -> None:
-    """Raise DataError where the first line of a CSV, comments aside, has a name twice."""
+    """Raise DataError where the first line of a CSV has a name twice, or seems to be the only one.
+
+    Args:
+        source: The file.
+        text: Its beginning, or all of it.
+        separator: What stands between fields.
+        comment: How lines that are to be skipped begin.
+    """
+    if "\r" in text and "\n" not in text:
+        raise DataError(
+            f"{source}: lines must end in a line feed; these end in a carriage return alone, as on "
+            f"old Macs. Save the file anew, as CSV in UTF-8."
+        )
     lines = (line for line in io.StringIO(text, newline="") if not _is_comment(line, comment))
     reader = csv.reader(lines, delimiter=separator)
     with contextlib.suppress(csv.Error):  # which is told when all lines are read
