@@ -115,6 +115,7 @@ def test_frames_are_prepared_as_files_are():
     assert dated.left_out.keys() == {"patient", "file"}
     for wrong, complaint in (
         (lambda: from_frames([NORTH], "sick"), "mapping from the names of sites"),
+        (lambda: from_frames({"": NORTH}, "sick"), "a site's name must be a text .* got ''"),
         (lambda: from_frames({"a": np.eye(2)}, "sick"), "site 'a': a table must be a frame"),
         (lambda: from_frames(tables, "sick", tests=1), "no option 'tests'"),
         (lambda: from_frames(tables, "sick", test={"norht": NORTH}), "Did you mean 'north'"),
