@@ -16,6 +16,7 @@ from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.running import with_optimum
 from fedloom.experiments.tracking import Tracking
 from fedloom.experiments.workers import Task, Workers, workers
+from fedloom.files import folder_name
 from fedloom.hints import closest
 from fedloom.measuring.result import Result
 from fedloom.metrics import chosen as metrics_of
@@ -254,7 +255,7 @@ def _order(
 
 def place(out: Path, name: str, seed: int) -> Path:
     """Where a run of a comparison is kept."""
-    return out / name.replace("/", "-") / f"seed-{seed}"
+    return out / folder_name(name) / f"seed-{seed}"
 
 
 def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -> None:
