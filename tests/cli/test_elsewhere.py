@@ -9,6 +9,7 @@ import subprocess
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 import submitit
 from scipy.sparse import csr_array
@@ -344,3 +345,17 @@ def arrays(held):
         return [*dense, held.y, held.test_y, held.labels]
     tested = [] if held.test is None else [*held.test]
     return [*held.train, *tested, held.sizes, held.test_sizes, held.labels]
+
+
+def test_what_a_table_leaves_out_is_left_out_by_workers_too(tmp_path):
+    rows = {"x": [0.5, 1.5] * 20, "id": list(range(1000, 1040)), "y": [0, 1] * 20}
+    table = fl.data.load(pl.DataFrame(rows), label="y")
+    assert list(table.left_out) == ["id"]
+
+    def divided(seed):
+        return fl.data.partition(table, "iid", clients=2, test_fraction=0.5, seed=seed)
+
+    options = {"seeds": (0, 1), "rounds": 1, "out": tmp_path}
+    for _ in range(2):  # done by workers, and found done
+        made = fl.compare(METHODS, fl.problems.Logistic(), divided, executor=Recorder(), **options)
+        assert [len(runs) for runs in made.results.values()] == [2, 2]

@@ -189,8 +189,9 @@ def compare(
         comparison = _elsewhere(others, comparison, tasks)
         for runs in comparison.results.values():
             for run in runs:  # of which workers may have prepared the tables
-                prepared = run.about.get("preparation", {})
-                divisions.check_left_out(run.about["seed"], prepared.get("left_out", {}))
+                prepared = run.about.get("preparation", {}).get("left_out", {})
+                left_out = run.about.get("left out", prepared)
+                divisions.check_left_out(run.about["seed"], left_out)
         if not comparison.stopped:
             forget_rows(others.source)
         return comparison
