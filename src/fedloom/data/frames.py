@@ -51,8 +51,7 @@ def from_parquet(path: Path, raw: bytes) -> "pl.DataFrame":
         frame = pl.read_parquet(io.BytesIO(raw))
     except (Exception, pl.exceptions.PanicException) as error:
         raise unreadable(path, str(error)) from error
-    if len({name.strip() for name in frame.columns}) < frame.width:
-        check_names(path, frame.columns)
+    _check_names(path, frame.columns)
     return frame
 
 
@@ -68,20 +67,26 @@ def as_frame(table: Any, owner: str) -> "pl.DataFrame":
     if isinstance(table, pl.LazyFrame):
         table = table.collect()
     if isinstance(table, pl.DataFrame):
-        check_names(owner, table.columns)
+        _check_names(owner, table.columns)
         return table
     if hasattr(table, "iloc") and hasattr(table, "columns"):
-        check_names(owner, map(str, table.columns))
+        _check_names(owner, [str(name) for name in table.columns])
         return pl.DataFrame(
             [_series(str(n), table.iloc[:, i]) for i, n in enumerate(table.columns)]
         )
     if isinstance(table, Mapping):
-        check_names(owner, map(str, table))
+        _check_names(owner, [str(name) for name in table])
         return pl.DataFrame(dict(table), strict=False)
     raise DataError(
         f"{owner}: a table must be a frame of pandas or Polars, or a path; got "
         f"{type(table).__name__}. For arrays use fl.data.from_arrays."
     )
+
+
+def _check_names(source: object, names: Sequence[str]) -> None:
+    """Raise DataError where two columns are called alike."""
+    if len({name.strip() for name in names}) < len(names):
+        check_names(source, names)
 
 
 def parquet_bytes(frame: "pl.DataFrame") -> bytes:
