@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fedloom as fl
@@ -106,3 +108,24 @@ def test_ctrl_c_ends_a_fit_and_leaves_no_model(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(X, CLASSES, sites=SITES)
     assert not hasattr(fresh, "result_")
+
+
+def test_a_search_reaches_the_parameters_of_a_method_and_of_a_problem():
+    x, y = make_classification(60, 4, random_state=0)
+    wrapped = fl.algorithms.Compressed(fl.algorithms.FedAvg(lr=0.1), fl.compressors.TopK(50))
+    model = FederatedClassifier(
+        fl.algorithms.FedAvg(lr=0.1), problem=fl.problems.Logistic(intercept=True), rounds=2
+    )
+    grid = {"algorithm__lr": [1e-6, 0.5], "problem__l2": [0.0], "rounds": [2]}
+    search = GridSearchCV(model, grid, cv=2, scoring="neg_log_loss").fit(x, y)
+    assert search.best_params_["algorithm__lr"] == 0.5 == search.best_estimator_.algorithm.lr
+    assert model.algorithm.lr == 0.1  # a method never changes
+    deep = FederatedClassifier(wrapped).set_params(algorithm__inner__lr=0.3)
+    assert deep.get_params()["algorithm__inner__lr"] == 0.3 and wrapped.inner.lr == 0.1
+    both = model.set_params(algorithm=wrapped, algorithm__compressor__per_cent=20)
+    assert both.algorithm.compressor.per_cent == 20
+    for wrong in ("algorithm__rl", "problem__l2__x", "roundz"):
+        with pytest.raises(ValueError, match=wrong):
+            model.set_params(**{wrong: 1})
+    with pytest.raises(ValueError, match=r"'algorithm__lr'.* where it is an object"):
+        FederatedClassifier("fedavg").set_params(algorithm__lr=0.1)

@@ -48,6 +48,12 @@ def writable_file(path: Path) -> Path:
     return path
 
 
+def folder_name(name: str) -> str:
+    """A name that people chose, as that of one folder: not a path, nor the folder above."""
+    plain = name.replace("/", "-")
+    return plain if plain.strip(".") else f"-{plain.replace('.', '-')}"
+
+
 def writable_folder(path: Path) -> Path:
     """A path that the user gave for a folder; raises where none can be made, or written to.
 

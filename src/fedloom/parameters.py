@@ -204,17 +204,18 @@ def needs(cls: Any, missing: Collection[str]) -> str:
 
 def _check_arguments(cls: Any, values: tuple[Any, ...], named: dict[str, Any]) -> None:
     """Raise ParameterError where arguments do not fit the fields, for all of them at once."""
-    fields = [field.name for field in dataclasses.fields(cls)]
+    placed = [field.name for field in dataclasses.fields(cls) if not field.kw_only]
     wrong = []
     for name in named:
-        if name not in fields:
-            wrong.append(f"{cls.__name__} has no parameter {name!r}. {closest(name, fields)}")
-        elif name in fields[: len(values)]:
+        if name not in (known := cls.__dataclass_fields__):
+            wrong.append(f"{cls.__name__} has no parameter {name!r}. {closest(name, known)}")
+        elif name in placed[: len(values)]:
             wrong.append(f"{cls.__name__} is given {name} twice. Leave one of them out.")
-    if len(values) > len(fields):
-        wrong.append(f"{cls.__name__} takes {len(fields)} parameters; got {len(values)} values.")
-    missing = needed(cls, {*fields[: len(values)], *named})
-    if missing:
+    if len(values) > len(placed):
+        wrong.append(f"{cls.__name__} takes {len(placed)} parameters; got {len(values)} values.")
+    if missing := needed(cls, {*placed[: len(values)], *named}):
+        if values and (last := missing[-1]) not in placed:
+            wrong = [f"Of {cls.__name__}, {last} must be named; other values begin at {placed[0]}."]
         shown = ", ".join(f"{name}=..." for name in missing)
         wrong.append(f"{needs(cls, missing)} Write {cls.__name__}({shown}).")
     if wrong:

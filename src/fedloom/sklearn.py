@@ -8,6 +8,7 @@ object. Features are standardised by their mean and deviation over all rows, whi
 find from sums (`fedloom.preparation` has the exchanges).
 """
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Self
 
 import jax
@@ -19,9 +20,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from fedloom.algorithms.catalogue import entry
 from fedloom.data.clients import Clients
 from fedloom.data.normalising import scales
-from fedloom.errors import DataError
+from fedloom.errors import DataError, ParameterError
 from fedloom.experiments import building
 from fedloom.experiments.locations import Location
+from fedloom.hints import closest
 from fedloom.lazy import public
 from fedloom.metrics import links
 from fedloom.parameters import parameters_of
@@ -37,6 +39,25 @@ if not TYPE_CHECKING:
 
 
 _RATE = 0.1  # where a method is named by its key and no rate is given
+
+
+_PARTS = ("algorithm", "problem")  # values with parameters of their own
+
+
+def _within(name: str, value: Any) -> dict[str, Any]:
+    """The parameters within a value, and within those, by names joined by two underscores."""
+    found: dict[str, Any] = {}
+    for field in parameters_of(type(value)) if hasattr(value, "__parametrised__") else ():
+        inner = getattr(value, field.name)
+        found |= {f"{name}__{field.name}": inner, **_within(f"{name}__{field.name}", inner)}
+    return found
+
+
+def _with(value: Any, path: str, new: Any) -> Any:
+    """The value with another parameter within it."""
+    name, _, rest = path.partition("__")
+    changed = _with(getattr(value, name), rest, new) if rest else new
+    return dataclasses.replace(value, **{name: changed})
 
 
 class _Federated(BaseEstimator):
@@ -60,6 +81,29 @@ class _Federated(BaseEstimator):
         self.batch_size = batch_size
         self.standardise = standardise
         self.random_state = random_state
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; if `deep`, also those of a method and a problem, as `algorithm__lr`."""
+        given: dict[str, Any] = super().get_params(deep)
+        for name in _PARTS if deep else ():
+            given |= _within(name, given[name])
+        return given
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; those of a method or a problem make a new one, since it never changes."""
+        inner = {key: value for key, value in params.items() if key.partition("__")[0] in _PARTS}
+        whole = {key: inner.pop(key) for key in _PARTS if key in inner}
+        super().set_params(**{k: v for k, v in params.items() if k not in inner} | whole)
+        for key, value in inner.items():
+            known = [name for name in self.get_params() if name.partition("__")[0] in _PARTS]
+            if key not in known:
+                raise ParameterError(
+                    f"{type(self).__name__} has no parameter {key!r}. {closest(key, known)} A "
+                    f"method has its own where it is an object, such as FedAvg(lr=0.1)."
+                )
+            name, _, path = key.partition("__")
+            setattr(self, name, _with(getattr(self, name), path, value))
+        return self
 
     def _train(
         self, x: np.ndarray, y: np.ndarray, sites: Any, labels: np.ndarray | None, problem: Problem

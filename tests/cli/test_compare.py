@@ -188,3 +188,19 @@ def test_a_folder_of_runs_is_not_taken_for_that_of_other_rows_or_fewer_rounds(tm
         clients = fl.data.partition(iris, "iid", clients=3, test_fraction=0.2)
         fl.compare({"a": method}, fl.problems.Multinomial(), clients, rounds=9, out=tmp_path)
     assert compared(rounds=12).results["a"][0].final["round"] == 12
+
+
+def test_what_methods_are_called_leads_nowhere_else(tmp_path):
+    clients = fl.data.partition(fl.data.load("iris"), "iid", clients=2, test_fraction=0.2)
+    names = {
+        "../out": "..-out",
+        "..": "---",
+        ".": "--",
+        "/tmp/a": "-tmp-a",
+        "FedAvg 0.1": "FedAvg 0.1",
+    }
+    methods = {name: fl.algorithms.FedAvg(lr=0.1) for name in names}
+    out = tmp_path / "deep" / "kept"
+    fl.compare(methods, fl.problems.Multinomial(), clients, rounds=1, out=out)
+    assert {path.name for path in out.iterdir()} == set(names.values())
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["kept"]

@@ -9,6 +9,7 @@ import subprocess
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 import submitit
 from scipy.sparse import csr_array
@@ -248,7 +249,18 @@ def test_processes_give_the_bits_of_one_and_the_same_command_goes_on(
     assert main(command) == 0  # nothing is left to do, and no process begins
     assert (tmp_path / "o" / "fedavg" / "seed-0" / "log.txt").read_text() == before
     assert main([*command, "--set", "run.rounds=7"]) == 2
-    assert "holds runs with other settings" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "holds runs with other settings: of run.rounds. Choose" in said
+    table = ["--metrics", "loss,accuracy", "--interval", "0.9", "--set", "compare.title='both'"]
+    assert main(["compare", "--resume", str(tmp_path / "o"), *table]) == 0  # the table only
+    assert main(command) == 0
+    assert main([*command, *table]) == 0
+    assert (tmp_path / "o" / "fedavg" / "seed-0" / "log.txt").read_text() == before
+    others = ["--set", "compare.seeds=3", "--set", "algorithm.lr=0.2"]
+    assert main([*command, *others]) == 2
+    assert "other settings: of algorithm, compare.seeds." in " ".join(
+        capsys.readouterr().err.split()
+    )
     assert main(["compare", file, "--out", str(tmp_path / "p"), "--workers", "0"]) == 2
     assert "--workers must be a whole number >= 1; got 0" in capsys.readouterr().err
 
@@ -333,3 +345,17 @@ def arrays(held):
         return [*dense, held.y, held.test_y, held.labels]
     tested = [] if held.test is None else [*held.test]
     return [*held.train, *tested, held.sizes, held.test_sizes, held.labels]
+
+
+def test_what_a_table_leaves_out_is_left_out_by_workers_too(tmp_path):
+    rows = {"x": [0.5, 1.5] * 20, "id": list(range(1000, 1040)), "y": [0, 1] * 20}
+    table = fl.data.load(pl.DataFrame(rows), label="y")
+    assert list(table.left_out) == ["id"]
+
+    def divided(seed):
+        return fl.data.partition(table, "iid", clients=2, test_fraction=0.5, seed=seed)
+
+    options = {"seeds": (0, 1), "rounds": 1, "out": tmp_path}
+    for _ in range(2):  # done by workers, and found done
+        made = fl.compare(METHODS, fl.problems.Logistic(), divided, executor=Recorder(), **options)
+        assert [len(runs) for runs in made.results.values()] == [2, 2]

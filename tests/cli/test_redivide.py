@@ -142,3 +142,32 @@ def test_in_python_a_function_divides():
 
     with pytest.raises(fl.errors.DataError, match="every seed must have the same clients"):
         fl.compare(methods, problem, other, seeds=(0, 1), rounds=1)
+
+
+def rare_words(seed):
+    """A table of which two of three words have 6 rows each: of few rows in some divisions only."""
+    words = ["usual"] * 28 + ["north"] * 6 + ["south"] * 6
+    return table(40, seed).with_columns(job=pl.Series(words))
+
+
+def test_seeds_with_other_columns_as_features_are_not_compared():
+    def divided(seed):
+        frames = {"a": rare_words(0).drop("ward")}
+        return fl.preparation.from_frames(frames, "sick", test_fraction=0.4, seed=seed)
+
+    left_out = {"job" in divided(seed).left_out for seed in range(4)}
+    assert left_out == {True, False}
+    methods = {"FedAvg": fl.algorithms.FedAvg(lr=0.1, local_steps=1)}
+    said = r"'job' is left out for seed \d \(its words .* and not for seed \d. Name it .* features"
+    with pytest.raises(fl.errors.DataError, match=said):
+        fl.compare(methods, fl.problems.Logistic(), divided, seeds=range(4), rounds=1)
+
+
+def test_nor_where_workers_divide(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sites").mkdir()
+    rare_words(0).write_csv("sites/a.csv")
+    changed = SETTINGS.replace("seeds = 2", "seeds = 4").replace("0.3\nignore", "0.4\nignore")
+    (tmp_path / "s.toml").write_text(changed)
+    assert main(["compare", "s.toml", "--out", "kept", "--workers", "1"]) != 0
+    assert "'job' is left out for seed" in " ".join(capsys.readouterr().err.split())

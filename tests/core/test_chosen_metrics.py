@@ -110,3 +110,12 @@ def test_a_metric_of_rows_is_one_number_a_row(shape):
     own = {"mine": fl.Metric(other, larger_is_better=False)}
     with pytest.raises(fl.FedloomError, match="a metric of rows must be one number for each row"):
         fl.simulate(fl.algorithms.FedAvg(lr=0.1), PROBLEM, CLIENTS, rounds=1, metrics=own)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(np.ones(3), r"shape \(3,\)"), ("x", "'x'"), (None, "None")]
+)
+def test_a_metric_of_scores_that_is_no_number_is_named(value, shown):
+    own = {"mine": fl.Metric(lambda scores, labels: value, larger_is_better=True, of="scores")}
+    with pytest.raises(fl.FedloomError, match=f"'mine' is of scores .* got {shown}"):
+        fl.simulate(fl.algorithms.FedAvg(lr=0.1), PROBLEM, CLIENTS, rounds=1, metrics=own)

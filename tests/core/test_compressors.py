@@ -171,6 +171,20 @@ def test_any_compressor_wraps_a_horizontal_method_on_both_engines(double):
         assert not np.array_equal(got.model, whole.model)
 
 
+@pytest.mark.parametrize("q", [RandomRounding(7), LowRank(2)], ids=repr)
+def test_a_model_of_several_layers_is_compressed_as_one_vector(q, double):
+    rng = np.random.default_rng(5)
+    rows = [(rng.normal(size=(9, 6)), rng.integers(0, 3, 9)) for _ in range(2)]
+    clients = fl.data.from_arrays(rows)
+    problem = fl.problems.Supervised(fl.models.MLP((5,)))
+    method = Compressed(FedAvg(lr=0.1), q)
+    got = fl.simulate(method, problem, clients, rounds=1, precision="float64")
+    sizes = [np.size(leaf) for leaf in jax.tree.leaves(got.model)]
+    assert len(sizes) == 4 and sum(sizes) == 53
+    whole, *layers = (q.wire_bytes(jax.ShapeDtypeStruct((n,), "float64")) for n in (53, *sizes))
+    assert got.final["bytes_up"] == 2 * whole != 2 * sum(layers)
+
+
 def test_a_shared_seed_needs_someone_to_share_it():
     with pytest.raises(fl.FedloomError, match="shared=False"):
         Compressed(FedAvg(lr=0.1), RandK(10))

@@ -102,6 +102,9 @@ def test_labels(tmp_path):
         (b"x,y\n1,2\n\xff,4\n", ("line 3", "UTF-8", "0xff", "encoding")),
         ("x,y\n", ("at least one row",)),
         ("", ("cannot be read",)),
+        ("x,y\r1,2\r3,4\r", ("carriage return alone", "Save the file anew")),
+        ("y,x,y\n1,2,3\n", ("column 'y' is there twice", "Rename or remove one")),
+        ("\n y ;x;y\n1;2;3\n", ("columns ' y ' and 'y' differ only by blanks",)),
         ("x,y\n1,2\nNA,4\n,5\n", ("'x'", "2 of 3 rows")),
         ("x,y\n1,2\ninf,4\n1,NA\n", ("'y'", "1 of 3 rows")),
         ("x,Label\n1,2\n", ("'y'", "Use one of 'x', 'Label'")),
@@ -247,3 +250,12 @@ def test_a_long_first_line_is_read_too(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "_HEAD", 16)
     path = write(tmp_path, ";".join(f"column{i}" for i in range(9)) + "\n" + "1;" * 8 + "2\n")
     assert read_frame(path).row(0) == (*[1] * 8, 2)
+
+
+@pytest.mark.parametrize("gap", ["NA,NA,NA", ",,", "null,,NaN"])
+def test_a_row_of_gaps_is_a_row_and_a_blank_line_is_none(tmp_path, gap):
+    path = write(tmp_path, f"\nx,z,y\n1,a,0\n{gap}\n\n3,b,1\n{gap}\n\n")
+    frame = read_frame(path)
+    assert frame["x"].to_list() == [1, None, 3, None] and frame["y"].to_list() == [0, None, 1, None]
+    alone = write(tmp_path, "x\n1\n\nNA\n3\n\n")
+    assert read_frame(alone)["x"].to_list() == [1, None, 3]

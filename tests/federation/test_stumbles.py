@@ -4,6 +4,7 @@ import json
 import shutil
 import tomllib
 import types
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -328,3 +329,14 @@ def test_what_a_site_says_comes_without_the_name_of_a_class():
     with pytest.raises(SiteError, match=r"^no$") as error:
         components._call(Proxy())("hello", "{}", b"", 1.0)
     assert error.value.kind == "RefusedError"
+
+
+@pytest.mark.parametrize("methods", [1, 2])
+def test_a_trial_of_a_list_of_methods_is_refused(methods, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    listed = [f'[[algorithm]]\nkey = "fedavg"\nname = "{i}"\nlr = 0.1\n' for i in range(methods)]
+    data = 'data = { name = "iris" }\npartition = { scheme = "iid", clients = 3 }\n'
+    Path("s.toml").write_text(data + 'problem = { kind = "multinomial" }\n' + "".join(listed))
+    assert main(["try-federation", "s.toml", "--out", "made"]) == 2
+    assert "a federation runs one method" in " ".join(capsys.readouterr().err.split())
+    assert not Path("made").exists()

@@ -152,3 +152,25 @@ def test_a_column_may_be_called_as_a_count_is():
     keys = named.with_columns(rows=ids(60, 1))
     made = prepare([SiteTable("a", "a.csv", keys, keys.clear())], READING).preparation
     assert list(made.left_out) == ["rows"]
+
+
+def test_which_columns_are_features_does_not_depend_on_which_rows_are_held_out():
+    rng = np.random.default_rng(0)
+    rows, held = 400, set()
+    pairs = 2 * (rows // 5)  # 2 in 5 rows have a partner, whom divisions tear apart
+    income = rng.permutation(10**6)[:rows].astype(float)
+    income[:pairs:2] = income[1:pairs:2]
+    income[pairs : pairs + 60] = income[:60]
+    table = pl.DataFrame(
+        {
+            "dose": rng.normal(size=rows),
+            "income": income,
+            "street": [f"street {round(x)}" for x in income],
+            "y": rng.normal(size=rows),
+        }
+    )
+    for fraction in (None, 0.1, 0.3, 0.5):
+        for seed in range(4):
+            made = from_frames({"a": table}, "y", test_fraction=fraction, seed=seed)
+            held.add(tuple(made.left_out))
+    assert len(held) == 1

@@ -1,5 +1,6 @@
 """Tables as people have them: keys and dates, frames, files of Europe, labels that are pairs."""
 
+import gzip
 import json
 
 import numpy as np
@@ -8,9 +9,9 @@ import pytest
 
 import fedloom as fl
 from fedloom.errors import DataError, FedloomError
-from fedloom.preparation import Preparation, SiteFiles, from_frames, prepare
+from fedloom.preparation import PartyFiles, Preparation, SiteFiles, from_frames, prepare
 from fedloom.preparation.tables import Reading
-from preparation.tables_of_sites import KEYED, NORTH, SITES, SOUTH, keyed, site
+from preparation.tables_of_sites import KEYED, NORTH, SITES, SOUTH, keyed, site, write
 
 READING = Reading("sick")
 
@@ -114,9 +115,10 @@ def test_frames_are_prepared_as_files_are():
     assert dated.left_out.keys() == {"patient", "file"}
     for wrong, complaint in (
         (lambda: from_frames([NORTH], "sick"), "mapping from the names of sites"),
+        (lambda: from_frames({"": NORTH}, "sick"), "a site's name must be a text .* got ''"),
         (lambda: from_frames({"a": np.eye(2)}, "sick"), "site 'a': a table must be a frame"),
         (lambda: from_frames(tables, "sick", tests=1), "no option 'tests'"),
-        (lambda: from_frames(tables, "sick", test={"nord": NORTH}), "Did you mean 'north'"),
+        (lambda: from_frames(tables, "sick", test={"norht": NORTH}), "Did you mean 'north'"),
         (lambda: from_frames(tables, "sik"), "must have a column 'sik'"),
     ):
         with pytest.raises(FedloomError, match=complaint):
@@ -167,3 +169,39 @@ def test_labels_that_are_pairs():
         from_frames(tables, "days", event="colour")
     with pytest.raises(FedloomError, match=r"event goes with a time.*got both"):
         from_frames(tables, "days", event="died", exposure="sick")
+
+
+@pytest.mark.parametrize("second", ["sick", " sick"])
+def test_a_label_that_is_there_twice_is_told_by_every_reader(tmp_path, second):
+    """Under another name the second one would be a feature, which is the label itself."""
+    text = f"pid,height,sick,{second}\n" + "".join(
+        f"{i},{i % 7}.5,{i % 2},{i % 2}\n" for i in range(30)
+    )
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    write(good, a=NORTH)
+    bad.mkdir()
+    (bad / "a.csv").write_text(text)
+    with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
+        file.write(text)
+    table = NORTH.select("height", "sick")
+    if second != "sick":
+        table.with_columns(table["sick"].alias(second)).write_parquet(tmp_path / "a.parquet")
+        with pytest.raises(DataError, match="differ only by blanks"):
+            fl.data.load(tmp_path / "a.parquet", label="sick")
+    twice = Pandas({"height": np.arange(4.0), "sick": np.array([0, 1, 0, 1])})
+    twice.columns.append(second)
+    twice.values.append(twice.values[-1])
+    model = fl.simulate(
+        fl.algorithms.FedAvg(lr=0.1), fl.problems.Logistic(), from_frames({"a": table}, "sick")
+    )
+    for read in (
+        lambda: SiteFiles(str(bad), "sick").clients(),
+        lambda: SiteFiles(str(good), "sick", test=str(bad)).clients(),
+        lambda: PartyFiles(parties=str(bad), id="pid", label="sick").load(),
+        lambda: fl.data.load(bad / "a.csv", label="sick"),
+        lambda: fl.data.load(tmp_path / "a.csv.gz", label="sick"),
+        lambda: fl.predict(model, bad / "a.csv", problem=fl.problems.Logistic()),
+        lambda: from_frames({"a": twice}, "sick"),
+    ):
+        with pytest.raises(DataError, match=r"is there twice|differ only by blanks"):
+            read()

@@ -6,7 +6,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
-from fedloom.errors import FedloomError
+from fedloom.errors import FedloomError, ParameterError
 from fedloom.preparation import PartyFiles
 
 SETTINGS = """
@@ -55,6 +55,15 @@ def test_run_joins_trains_and_says_what_it_dropped(folder, capsys):
     assert result.final["accuracy"] > 0.8
     assert set(result.model) == {"laboratory", "clinic"}
     assert "70 people" in result.about["alignment"]
+
+
+def test_the_pattern_must_be_named_and_the_message_says_so():
+    said = r"^Of PartyFiles, parties must be named; other values begin at id\. PartyFiles needs "
+    for values, named in ((("parties/*.csv", "who", "ill"), {"join": "plain"}), (("p", "who"), {})):
+        with pytest.raises(ParameterError, match=said):
+            PartyFiles(*values, **named)
+    with pytest.raises(ParameterError, match="PartyFiles is given label twice"):
+        PartyFiles("who", "ill", label="ill", parties="parties")
 
 
 def test_rows_are_the_same_people_and_columns_are_prepared(folder):

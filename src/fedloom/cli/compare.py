@@ -14,6 +14,7 @@ from fedloom.experiments.comparing import Comparison
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import Tracking, tracking
 from fedloom.experiments.workers import Workers
+from fedloom.files import folder_name
 from fedloom.pictures.curves import curves
 from fedloom.reports import fairness, heat
 
@@ -64,7 +65,7 @@ def measure(
 
     def tracked(name: str, seed: int) -> Tracking:
         facts = {"algorithm": setup.algorithms[name], "problem": setup.problem, "seed": seed}
-        return tracking(setup.run.log, out, f"{out.name}/{name}/seed-{seed}", facts)
+        return tracking(setup.run.log, out, f"{out.name}/{folder_name(name)}/seed-{seed}", facts)
 
     metric = asked_of(setup).metrics[0]
     with (

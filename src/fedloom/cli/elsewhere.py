@@ -6,11 +6,13 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fedloom.checksums import read_json
 from fedloom.cli.local_pool import LocalPool
 from fedloom.cli.slurm import Slurm
 from fedloom.errors import SettingsError
+from fedloom.experiments.options import ONLY_SHOWN
 from fedloom.experiments.orders import from_settings
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.workers import Task, Told, Workers
@@ -56,12 +58,26 @@ def goes_on(arguments: argparse.Namespace, setup: Settings, out: Path) -> bool:
     asked = arguments.workers is not None or arguments.slurm is not None
     if not asked or not (out / "settings.json").exists():
         return False
-    if read_json(out / "settings.json") != json.loads(json.dumps(setup.resolved())):
+    kept, asked = read_json(out / "settings.json"), json.loads(json.dumps(setup.resolved()))
+    shown = {f"compare.{name}" for name in ONLY_SHOWN}
+    if others := [name for name in _different(kept, asked) if name not in shown]:
         raise SettingsError(
-            f"{out} holds runs with other settings. Choose another --out, or go on with those: "
-            f"--resume {out}."
+            f"{out} holds runs with other settings: of {', '.join(others)}. Choose another --out, "
+            f"or go on with those: --resume {out}."
         )
     return True
+
+
+def _different(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """The settings that are not the same in two files, as `run.rounds`."""
+    found = []
+    for name in sorted(one.keys() | other.keys()):
+        before, now = one.get(name), other.get(name)
+        if isinstance(before, dict) and isinstance(now, dict):
+            found += [f"{name}.{inner}" for inner in _different(before, now)]
+        elif before != now:
+            found.append(name)
+    return found
 
 
 def _lines(metric: str) -> Told:

@@ -11,7 +11,7 @@ from fedloom.data.parties import Parties
 from fedloom.errors import FederationError
 from fedloom.experiments import settings
 from fedloom.experiments.registries import code_of_others
-from fedloom.federation.job import check_code
+from fedloom.federation.job import check_code, check_one_method
 from fedloom.federation.people import trial
 from fedloom.files import writable_folder
 from fedloom.reports import page
@@ -72,6 +72,7 @@ def _handle(arguments: argparse.Namespace) -> int:
     else:
         check_code(*settings.unread(arguments.settings, arguments.set))
         chosen = settings.read(arguments.settings, arguments.set)
+        check_one_method(chosen)
     clients = chosen.clients()
     kits, out = writable_folder(arguments.out) / "kits", arguments.out / "result"
     if kits.exists():

@@ -15,6 +15,7 @@ import numpy as np
 
 from fedloom.data import strays
 from fedloom.data.dialects import Dialect
+from fedloom.data.headers import check_header
 from fedloom.data.packed import packing_of, read_bytes
 from fedloom.errors import DataError
 
@@ -53,11 +54,15 @@ def read_csv(
     head = _head(path)
     if head is not None:
         separator = dialect.separator_of(head, comment)
+        if names is None:
+            check_header(path, head, separator, comment)
         with contextlib.suppress(*trouble):
             frame = _table(path, path, separator, names, comment, codes)
             return dialect.with_points(frame, separator)
     text = dialect.text(path, read_bytes(path))
     separator = dialect.separator_of(text, comment)
+    if names is None:
+        check_header(path, text, separator, comment)
     try:
         frame = _table(path, io.BytesIO(text.encode()), separator, names, comment, codes)
     except trouble as error:
@@ -131,8 +136,8 @@ def _table(
     if uneven or frame[:, -1].null_count():
         # Polars fills the fields that a short line lacks, and the line, where it is blank.
         with _lines(source) as lines:
-            _check_widths(path, lines, separator, names, comment)
-        frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
+            blank = _check_widths(path, lines, separator, names, comment)
+        frame = frame.filter(~pl.Series(blank, dtype=pl.Boolean))
     if uneven:
         raise unreadable(path, f"{frame.width} columns")
     texts = [s for s in frame if s.dtype == pl.String]
@@ -221,16 +226,21 @@ def _check_widths(
     separator: str,
     names: Sequence[str] | None,
     comment: str | None,
-) -> None:
-    """Raise the error that names the first line with too many or too few fields."""
+) -> list[bool]:
+    """Which rows are blank lines; raises the error that names the first line of another width."""
     reader = csv.reader(lines, delimiter=separator, strict=True)
     width = None if names is None else len(names)
+    blank: list[bool] = []
     try:
         for fields in reader:
-            if not fields or (comment is not None and fields[0].startswith(comment)):
+            if fields and comment is not None and fields[0].startswith(comment):
                 continue
             if width is None:
-                width = len(fields)
+                width = len(fields) or None  # of the header; there may be blank lines before it
+                continue
+            blank.append(not fields)
+            if not fields:
+                continue
             if len(fields) != width:
                 raise DataError(
                     f"{path}, line {reader.line_num}: every line must have {width} fields; got "
@@ -241,3 +251,4 @@ def _check_widths(
         raise DataError(
             f"{path}, line {reader.line_num}: quotes must be closed ({error}). Mend the line."
         ) from None
+    return blank

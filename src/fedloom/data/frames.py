@@ -9,6 +9,7 @@ import numpy as np
 
 from fedloom.data.csv_files import read_csv, unreadable
 from fedloom.data.dialects import Dialect
+from fedloom.data.headers import check_names
 from fedloom.data.packed import bare_name, read_bytes
 from fedloom.errors import DataError
 
@@ -47,9 +48,11 @@ def from_parquet(path: Path, raw: bytes) -> "pl.DataFrame":
     import polars as pl
 
     try:
-        return pl.read_parquet(io.BytesIO(raw))
+        frame = pl.read_parquet(io.BytesIO(raw))
     except (Exception, pl.exceptions.PanicException) as error:
         raise unreadable(path, str(error)) from error
+    _check_names(path, frame.columns)
+    return frame
 
 
 def as_frame(table: Any, owner: str) -> "pl.DataFrame":
@@ -62,19 +65,28 @@ def as_frame(table: Any, owner: str) -> "pl.DataFrame":
     import polars as pl
 
     if isinstance(table, pl.LazyFrame):
-        return table.collect()
+        table = table.collect()
     if isinstance(table, pl.DataFrame):
+        _check_names(owner, table.columns)
         return table
     if hasattr(table, "iloc") and hasattr(table, "columns"):
+        _check_names(owner, [str(name) for name in table.columns])
         return pl.DataFrame(
             [_series(str(n), table.iloc[:, i]) for i, n in enumerate(table.columns)]
         )
     if isinstance(table, Mapping):
+        _check_names(owner, [str(name) for name in table])
         return pl.DataFrame(dict(table), strict=False)
     raise DataError(
         f"{owner}: a table must be a frame of pandas or Polars, or a path; got "
         f"{type(table).__name__}. For arrays use fl.data.from_arrays."
     )
+
+
+def _check_names(source: object, names: Sequence[str]) -> None:
+    """Raise DataError where two columns are called alike."""
+    if len({name.strip() for name in names}) < len(names):
+        check_names(source, names)
 
 
 def parquet_bytes(frame: "pl.DataFrame") -> bytes:

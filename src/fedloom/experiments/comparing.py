@@ -16,6 +16,7 @@ from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.running import with_optimum
 from fedloom.experiments.tracking import Tracking
 from fedloom.experiments.workers import Task, Workers, workers
+from fedloom.files import folder_name
 from fedloom.hints import closest
 from fedloom.measuring.result import Result
 from fedloom.metrics import chosen as metrics_of
@@ -186,6 +187,11 @@ def compare(
         }
         keep_rows(others.source, seeds, divisions.of)
         comparison = _elsewhere(others, comparison, tasks)
+        for runs in comparison.results.values():
+            for run in runs:  # of which workers may have prepared the tables
+                prepared = run.about.get("preparation", {}).get("left_out", {})
+                left_out = run.about.get("left out", prepared)
+                divisions.check_left_out(run.about["seed"], left_out)
         if not comparison.stopped:
             forget_rows(others.source)
         return comparison
@@ -250,7 +256,7 @@ def _order(
 
 def place(out: Path, name: str, seed: int) -> Path:
     """Where a run of a comparison is kept."""
-    return out / name.replace("/", "-") / f"seed-{seed}"
+    return out / folder_name(name) / f"seed-{seed}"
 
 
 def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -> None:

@@ -4,8 +4,9 @@ With one division the spread over seeds comes from the randomness of training on
 each seed it also comes from the choice of the test rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from fedloom.data.clients import Clients
 from fedloom.data.parties import Holders
 from fedloom.errors import DataError
 from fedloom.rounds.given import check_clients
@@ -23,6 +24,7 @@ class Divisions:
         self._make = clients if callable(clients) else lambda seed: clients
         self._last: tuple[int, Holders] | None = None  # one is held at a time: data may be large
         self._names: tuple[str, ...] | None = None
+        self._left_out: tuple[int, Mapping[str, str]] | None = None  # of the first seed
         if not callable(clients):
             check_clients("compare", clients)
 
@@ -37,8 +39,22 @@ class Divisions:
                     f"compare: every seed must have the same clients; seed {seed} has "
                     f"{len(names)}, others than the first. Divide so that their names stay."
                 )
+            if isinstance(made, Clients):
+                self.check_left_out(seed, made.left_out)
             self._names, self._last = names, (seed, made)
         return self._last[1]
+
+    def check_left_out(self, seed: int, left_out: Mapping[str, str]) -> None:
+        """Refuse a division with other columns as features: their models are not to be averaged."""
+        first, usual = self._left_out = self._left_out or (seed, left_out)
+        for name in sorted(left_out.keys() ^ usual.keys()):
+            out, used = (seed, first) if name in left_out else (first, seed)
+            why = (left_out if name in left_out else usual)[name]
+            raise DataError(
+                f"compare: every seed must have the same columns as features; {name!r} is left out "
+                f"for seed {out} ({why}), and not for seed {used}. Name it in categorical, "
+                f"numeric or ignore; or list all columns to learn from in features."
+            )
 
     def key(self, seed: int) -> int | None:
         """What seeds with the same division share."""

@@ -107,6 +107,10 @@ class CompareSettings:
     title: str = param(title, "title of the picture", default="")
 
 
+# Fields of [compare] that no run depends on; a sweep keeps its scores by the metric.
+ONLY_SHOWN = ("metrics", "interval", "paired", "target", "log", "against", "title")
+
+
 @parametrised
 class SweepSettings:
     """How settings are searched for."""

@@ -25,6 +25,7 @@ from fedloom.experiments.running import with_optimum
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
 from fedloom.experiments.written import with_whole_paths
+from fedloom.files import folder_name
 from fedloom.measuring.result import Result
 from fedloom.parameters import written
 from fedloom.problems.base import Problem
@@ -158,7 +159,7 @@ def _run(order: Order, folder: Path) -> None:
     facts = {"algorithm": algorithm, "problem": setup.problem, "seed": seed}
     out = Path(tracked or folder)
     log = setup.run.log if tracked else ()
-    with tracking(log, out, f"{out.name}/{name}/seed-{seed}", facts) as track:
+    with tracking(log, out, f"{out.name}/{folder_name(name)}/seed-{seed}", facts) as track:
         options |= {"progress": False, "on_evaluation": track}
         try:
             RunFolder(folder, order["notes"]).go_on(algorithm, setup.problem, clients, **options)

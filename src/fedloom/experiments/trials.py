@@ -14,7 +14,7 @@ from fedloom.experiments import same_rows
 from fedloom.experiments.orders import forget_rows, keep_rows, order
 from fedloom.experiments.searching import Setting
 from fedloom.experiments.workers import Task, Workers
-from fedloom.files import inside
+from fedloom.files import folder_name, inside
 from fedloom.measuring.result import Result
 from fedloom.pictures import labels
 from fedloom.problems.base import Problem
@@ -139,7 +139,7 @@ class Scores:
         simulate_many(jobs, self.clients, finished=ended, **self.options | changed)
 
     def _task(self, workers: Workers, trial: Trial, seed: int, changed: dict[str, Any]) -> Task:
-        name, own = trial.method.replace("/", "-"), digest(trial.label.encode())[:16]
+        name, own = folder_name(trial.method), digest(trial.label.encode())[:16]
         return Task(
             f"{trial.words}, seed {seed}",
             order(

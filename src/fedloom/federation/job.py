@@ -143,15 +143,21 @@ def job_of(settings: Settings, run: str, resume: bool = False) -> Job:
         raise (settings.place / "data").error(
             "needs label, the column that sites' tables have for it. Add label = ..."
         )
-    if not isinstance(tables["algorithm"], dict):
-        raise (settings.place / "algorithm").error(
-            "a federation runs one method. Keep one of them."
-        )
+    check_one_method(settings)
     tables = copy.deepcopy({**tables, "data": columns})
     for table in networks(tables):
         graph = Graph(table["file"], table.get("sha256"))
         table |= {"file": Path(graph.file).name, "sha256": graph.sha256, "data": graph.carried()}
     return Job(run, tables, resume)
+
+
+def check_one_method(settings: Settings) -> None:
+    """Refuse methods to compare."""
+    if not isinstance(settings.tables["algorithm"], dict):
+        raise (settings.place / "algorithm").error(
+            "a federation runs one method. Keep one of them, and write [algorithm] in the place of "
+            "[[algorithm]]."
+        )
 
 
 def fingerprint(settings: Settings) -> str:

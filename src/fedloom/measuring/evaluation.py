@@ -116,7 +116,7 @@ def _measure_model(
 
             def of_each(rows: Rows) -> tuple[dict[str, Array], dict[str, Held]]:
                 values = {
-                    name: metric.function(arrays, rows).astype(deployed.dtype)
+                    name: jnp.asarray(metric.function(arrays, rows), deployed.dtype)
                     for name, metric in metrics.items()
                 }
                 if not wanted.pooled:
@@ -157,7 +157,7 @@ def per_client(
                 values = np.where(sizes > 0, np.asarray(out[name], float), np.nan)
                 table[prefix + name][_members(group)] = values
             for name, metric in of_scores.items():
-                each = [_float(metric, *own) for own in _scored(group, out)]
+                each = [_float(name, metric, *own) for own in _scored(group, out)]
                 table[prefix + name][_members(group)] = each
     return table
 
@@ -191,7 +191,7 @@ def _summarise_model(
         row |= of_rows(name, clients[name], rows, metric.larger_is_better, problem)
     everyone = _all_scored(raw, federation) if wanted.pooled else ()
     for name, metric in wanted.of_scores(federation.fed.problem).items():
-        whole = _float(metric, *everyone)
+        whole = _float(name, metric, *everyone)
         row |= of_scores(name, whole, clients[name], metric.larger_is_better)
     vector = np.asarray(raw["model"], float)
     for name in wanted.of_the_whole:
@@ -272,9 +272,9 @@ def _all_scored(raw: Raw, federation: Federation) -> Sequence[np.ndarray]:
     return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
 
-def _float(metric: Metric, scores: np.ndarray, labels: np.ndarray) -> float:
+def _float(name: str, metric: Metric, scores: np.ndarray, labels: np.ndarray) -> float:
     """A metric of scores and labels; nan where there are no rows."""
-    return float(metric.function(scores, labels)) if len(labels) else math.nan
+    return metric.number(name, scores, labels) if len(labels) else math.nan
 
 
 def _members(group: Group) -> slice | list[int]:

@@ -80,7 +80,7 @@ def of_scores(
         scores, labels = tested, jnp.asarray(fed.test_labels)
     for name, metric in wanted.at(fed.problem).items():
         # Of scores and labels here.
-        out[name] = metric.function(scores, labels).astype(scores.dtype).mean()
+        out[name] = jnp.asarray(metric.function(scores, labels), scores.dtype).mean()
     if wanted.pooled:
         logistic = fed.problem.link == "logit"  # whose labels are -1 and +1
         out |= {"outputs": scores, "targets": (labels > 0).astype(int) if logistic else labels}
@@ -114,7 +114,7 @@ def row_of(
     """One row of the history, computed by the label party alone."""
     row = {name: float(raw[name]) for name in wanted.of_clients}
     for name, metric in wanted.of_scores(problem).items():
-        row[name] = float(metric.function(np.asarray(raw["outputs"]), np.asarray(raw["targets"])))
+        row[name] = metric.number(name, np.asarray(raw["outputs"]), np.asarray(raw["targets"]))
     for name in wanted.of_the_whole:
         if name not in NEED_OPTIMUM:
             row[name] = float(raw[name])

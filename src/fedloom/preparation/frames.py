@@ -37,6 +37,12 @@ def from_frames(
             f"from_frames: frames must be a mapping from the names of sites to frames; got "
             f"{type(frames).__name__}. Pass {{'north': frame, 'south': other}}."
         )
+    for name in frames:
+        if not isinstance(name, str) or not name.strip():
+            raise DataError(
+                f"from_frames: a site's name must be a text that is not empty; got {name!r}. Give "
+                f"every site a name, such as 'north'."
+            )
     for name in options:
         if name in _OF_FILES or name not in SiteFiles.__dataclass_fields__:
             known = [n for n in SiteFiles.__dataclass_fields__ if n not in _OF_FILES]

@@ -6,6 +6,8 @@ row and counts nothing else. Of a column that looks like keys or dates, and that
 name, it says only that. Texts that are keys at one site are features nowhere, because their words
 would be disclosed. Whole numbers are keys if the sites that find so have at least half of the rows
 of all sites that can decide: measurements seldom repeat in a small table, but do in a large one.
+A site judges by all rows of its file, held-out ones too: the same columns are features however the
+rows are divided. It looks at how often values repeat, and at no label.
 """
 
 import dataclasses
@@ -72,6 +74,8 @@ def propose(site: SiteTable, reading: Reading, least: int = 1) -> str:
     for name in site.features(reading):
         series = site.train[name]
         kind = tables.kind_of(site.source, series, reading)
+        if kind == WORD and not reading.names(name) and is_key(site.all_values(name)):
+            kind = KEY
         columns[name] = {"kind": kind}
         if kind == WORD:
             columns[name]["words"] = tables.words_in(
@@ -79,7 +83,7 @@ def propose(site: SiteTable, reading: Reading, least: int = 1) -> str:
             )
         elif kind == NUMBER:
             tables.numbers(site.source, series)  # raises where the file lies
-            values = tables.known(series)
+            values = tables.known(site.all_values(name))
             columns[name]["own"] = _UNTOLD if reading.names(name) else _own(values)
     told = {
         "columns": columns,

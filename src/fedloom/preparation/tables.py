@@ -84,6 +84,13 @@ class SiteTable:
         """The columns to learn from."""
         return [name for name in self.train.columns if reading.wants(name)]
 
+    def all_values(self, column: str) -> "pl.Series":
+        """The values in all rows of the site's file, held out or not; none of a test file."""
+        own = self.train[column]
+        if self.test_file is not None or column not in self.test.columns:
+            return own
+        return own.append(self.test[column].cast(own.dtype, strict=False))
+
     def report(self) -> dict[str, Any]:
         """How many rows there are."""
         return {
@@ -105,7 +112,7 @@ def require(source: str, frame: "pl.DataFrame", names: list[str]) -> None:
 
 
 def kind_of(source: str, series: "pl.Series", reading: Reading) -> str:
-    """Whether a column holds numbers, words, keys, dates or nothing at all."""
+    """Whether a column holds numbers, words, dates or nothing at all."""
     import polars as pl
 
     if series.name in reading.categorical:
@@ -122,7 +129,7 @@ def kind_of(source: str, series: "pl.Series", reading: Reading) -> str:
         return EMPTY
     if series.name in reading.numeric or series.dtype.is_numeric() or series.dtype == pl.Boolean:
         return NUMBER
-    return KEY if not reading.names(series.name) and column_kinds.is_key(series) else WORD
+    return WORD
 
 
 def _check_type(source: str, series: "pl.Series") -> None:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedloom.errors import unwritten
+from fedloom.errors import ParameterError, unwritten
 from fedloom.layout import FREE, Layout, last_name, layout_of
 from fedloom.models.base import InTraining, Model
 from fedloom.objective import Objective, Oracle
@@ -33,6 +33,18 @@ class Metric(NamedTuple):
     function: Callable[[Any, Any], Any]  # arrays or numbers, as `of` says
     larger_is_better: bool
     of: str = "rows"
+
+    def number(self, name: str, scores: np.ndarray, labels: np.ndarray) -> float:
+        """The value of one that is of scores; raises ParameterError where it is not one number."""
+        value = self.function(scores, labels)
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            got = f"shape {np.shape(value)}" if np.ndim(value) else repr(value)
+            raise ParameterError(
+                f"metrics: {name!r} is of scores and must return one number for all of them; got "
+                f"{got}. For a number of each row, which is averaged, write of='rows'."
+            ) from None
 
 
 class Problem:

@@ -3,6 +3,8 @@
     client    runs its method; each array of its reply becomes Q(array)
     hub       restores the arrays before the method sees them
 
+A model is one array, the vector of all its numbers, and not one for each of its layers.
+
 Only what clients send is compressed: it differs from client to client, and uplinks are the slower
 direction. Methods that send changes of models, such as FedAvg and SCAFFOLD, keep their
 fixed points in expectation with an unbiased compressor. A biased one is used as it is, without

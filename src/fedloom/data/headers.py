@@ -1,0 +1,52 @@
+"""The names of a table's columns: every one is there once, and differs by more than blanks.
+
+Readers of tables make other names of those that are there twice, such as y_duplicated_0. A second
+column of labels would then be a feature.
+"""
+
+import contextlib
+import csv
+import io
+from collections.abc import Iterable
+
+from fedloom.errors import DataError
+
+
+def check_names(source: object, names: Iterable[str]) -> None:
+    """Raise DataError where two columns of a table are called alike."""
+    found: dict[str, str] = {}
+    for name in names:
+        other = found.get(name.strip())
+        found[name.strip()] = name
+        if other is None:
+            continue
+        said = f"column {name!r} is there twice"
+        if other != name:
+            said = f"columns {other!r} and {name!r} differ only by blanks"
+        raise DataError(
+            f"{source}: {said}, and every column must have a name of its own. Rename or remove one."
+        )
+
+
+def check_header(source: object, text: str, separator: str, comment: str | None) -> None:
+    """Raise DataError where the first line of a CSV has a name twice, or seems to be the only one.
+
+    Args:
+        source: The file.
+        text: Its beginning, or all of it.
+        separator: What stands between fields.
+        comment: How lines that are to be skipped begin.
+    """
+    if "\r" in text and "\n" not in text:
+        raise DataError(
+            f"{source}: lines must end in a line feed; these end in a carriage return alone, as on "
+            f"old Macs. Save the file anew, as CSV in UTF-8."
+        )
+    lines = (line for line in io.StringIO(text, newline="") if not _is_comment(line, comment))
+    reader = csv.reader(lines, delimiter=separator)
+    with contextlib.suppress(csv.Error):  # which is told when all lines are read
+        check_names(source, next((fields for fields in reader if fields), []))
+
+
+def _is_comment(line: str, comment: str | None) -> bool:
+    return comment is not None and line.startswith(comment)
