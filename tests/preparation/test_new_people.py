@@ -207,7 +207,7 @@ def test_coefficients_by_party_give_the_scores_of_columns_as_they_are(loss, fold
 @pytest.mark.parametrize(
     "arguments,complaint",
     [
-        (["predict", "rv", "new/clinic.csv"], "features must be given for laboratory, clinic"),
+        (["predict", "rv", "new/clinic.csv"], "needs a table of each of its parties, laboratory,"),
         (["predict", "rv", "nothing/*.csv"], "predict: DATA: there is no CSV or Parquet file"),
         (["predict", "rv", "new", "--site", "clinic"], "parties have one model together"),
         (["predict", "rv", "new", "--keep", "age"], "keep may name the id alone"),

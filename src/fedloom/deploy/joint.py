@@ -58,7 +58,7 @@ def joint_predict(problem: Vertical, features: Mapping[str, Any], folder: str | 
     """
     place = Path(folder)
     shares = read_shares(place, features)
-    features = in_order(features, told_by(shares) or _lying_in(place))
+    features = _in_order(features, _told_by(shares) or _lying_in(place))
     for name in (*([LABEL_PARTY] if problem.fusion else []), *features):
         shares[name] = shares.get(name) or read_share(place / name / SHARE)  # says what is missing
     tables = [name for name, value in features.items() if _is_table(value)]
@@ -92,7 +92,9 @@ def predicted_together(
     read = {name: own[name].read(name, table) for name, table in tables.items()}
     ids = {name: frame[own[name].id] for name, (_, frame) in read.items()}
     joined = align({name: column.to_list() for name, column in ids.items()}, how="plain")
-    features, remarks = {}, [joined.report()] if any(joined.dropped.values()) else []
+    features, remarks = {}, []
+    if any(joined.dropped.values()):
+        remarks.append(f"{joined.report()}. Only people in all tables are predicted")
     for name, (source, frame) in read.items():
         rows = joined.rows[name]
         features[name] = own[name].encode(source, frame)[rows]
@@ -108,7 +110,7 @@ def predicted_together(
     return pl.DataFrame({people.name: people, **said}), remarks
 
 
-def told_by(shares: Mapping[str, Share]) -> list[Told]:
+def _told_by(shares: Mapping[str, Share]) -> list[Told]:
     """Who the parties of the run are, by each share that says so."""
     return [
         (share.parties, f"with whom the share of {name!r} was trained")
@@ -117,7 +119,7 @@ def told_by(shares: Mapping[str, Share]) -> list[Told]:
     ]
 
 
-def in_order(given: Mapping[str, Any], told: Sequence[Told]) -> dict[str, Any]:
+def _in_order(given: Mapping[str, Any], told: Sequence[Told]) -> dict[str, Any]:
     """What is given, in the order of the run; refused where a party is missing or too many."""
     for parties, whence in told:
         if set(given) != set(parties):

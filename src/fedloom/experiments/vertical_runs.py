@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedloom.checksums import understood
 from fedloom.deploy import by_party
-from fedloom.deploy.joint import in_order, predicted_together, told_by
+from fedloom.deploy.joint import predicted_together
 from fedloom.deploy.shares import SHARE, Share, shares_of
 from fedloom.errors import DataError
 from fedloom.experiments.taking import problem_of
@@ -49,7 +49,14 @@ def predicted_people(
     shares = _shares(result, where)
     if not isinstance(tables, Mapping):
         tables = named_files(str(tables), "predict: DATA")
-    tables = in_order(tables, told_by(shares))
+    if set(tables) != set(result.client_names):
+        raise DataError(
+            f"{where} is of a vertical run, which needs a table of each of its parties, "
+            f"{', '.join(result.client_names)}, as new people are joined by their ids; got "
+            f"{', '.join(tables)}. Give a folder, or a pattern in quotes such as 'new/*.csv', of "
+            f"files that are named as the parties are."
+        )
+    tables = {name: tables[name] for name in result.client_names}
     first = shares[next(iter(tables))].preparation
     for name in keep:
         if first is None or name != first.id:
