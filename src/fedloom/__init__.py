@@ -40,6 +40,8 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom import schedules as schedules
     from fedloom import sklearn as sklearn
     from fedloom.checking.check import check as check
+    from fedloom.deploy.joint import joint_predict as joint_predict
+    from fedloom.deploy.shares import save_shares as save_shares
     from fedloom.errors import DivergedError as DivergedError
     from fedloom.errors import FedloomError as FedloomError
     from fedloom.experiments.comparing import Comparison as Comparison
@@ -49,8 +51,6 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from fedloom.experiments.sweeping import sweep as sweep
     from fedloom.federation.people.federate import federate as federate
     from fedloom.loading import load as load
-    from fedloom.measuring.prediction import joint_predict as joint_predict
-    from fedloom.measuring.prediction import save_shares as save_shares
     from fedloom.measuring.reference import reference as reference
     from fedloom.measuring.result import Result as Result
     from fedloom.operators import aggregators as aggregators
@@ -67,6 +67,8 @@ else:
             "cohorts": (),
             "data": (),
             "deploy": (),
+            "deploy.joint": ("joint_predict",),
+            "deploy.shares": ("save_shares",),
             "errors": ("DivergedError", "FedloomError"),
             "experiments.comparing": ("Comparison", "compare"),
             "experiments.predicting": ("predict",),
@@ -74,7 +76,6 @@ else:
             "federation.people.federate": ("federate",),
             "loading": ("load",),
             "local": (),
-            "measuring.prediction": ("joint_predict", "save_shares"),
             "measuring.reference": ("reference",),
             "measuring.result": ("Result",),
             "models": (),

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import json
 import os
 import socket
@@ -27,6 +28,8 @@ from fedloom.experiments.claims import claimed
 from fedloom.experiments.folder import RunFolder
 from fedloom.experiments.orders import obey
 from fedloom.experiments.running import run_folder
+from fedloom.preparation.encoding import Column
+from fedloom.preparation.of_party import PartyPreparation
 
 METHODS = {"a": fl.algorithms.FedAvg(lr=0.1), "b": fl.algorithms.FedAvg(lr=0.2)}
 PROBLEM = fl.problems.Multinomial(l2=1e-3)
@@ -328,10 +331,13 @@ def test_clients_are_the_same_when_they_were_in_a_file(clients, tmp_path):
     parties = fl.data.from_parties(
         {"a": csr_array(x), "b": x[:, :2]}, y, test=({"a": x, "b": x[:, :2]}, y)
     )
-    for held in (clients, named, scaled, parties):
+    prepared = {"a": PartyPreparation("who", [Column("age", 0, 50.0, 9.0)], encoding="latin-1")}
+    joined = dataclasses.replace(parties, preparations=prepared)
+    for held in (clients, named, scaled, parties, joined):
         kept_rows.write(tmp_path / "rows", held)
         read = kept_rows.read(tmp_path / "rows")
         assert repr(read) == repr(held) and read.names == held.names
+        assert not isinstance(held, Parties) or read.preparations == held.preparations
         assert os.stat(tmp_path / "rows").st_mode & 0o077 == 0
         for one, other in zip(arrays(read), arrays(held), strict=True):
             np.testing.assert_array_equal(one, other)

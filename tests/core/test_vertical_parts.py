@@ -12,9 +12,9 @@ from scipy.sparse import csr_array, random_array
 
 import fedloom as fl
 from fedloom.algorithms import EGVFL, FedAvg, SplitTraining
+from fedloom.deploy.shares import SHARE
 from fedloom.exchange import wire
 from fedloom.measuring import party_scores
-from fedloom.measuring.prediction import SHARE
 from fedloom.operators import blocks
 from fedloom.operators.blocks import Dense, Sparse, block
 from fedloom.problems.losses import LOSSES

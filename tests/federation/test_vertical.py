@@ -92,6 +92,30 @@ def test_a_fusion_model_comes_home_and_predicts_with_the_shares_of_the_parties(t
         fl.joint_predict(chosen.problem, features, tmp_path / "shares")
 
 
+def test_new_people_are_predicted_from_raw_tables_with_what_each_party_kept(tmp_path, undisturbed):
+    folder, result = undisturbed
+    chosen, expected = settings(), simulated(folder, settings())
+    shares = tmp_path / "shares"
+    for name in (*NAMES, "server"):  # which each brings along, the server for the label party
+        own = (folder / name / "shares" / "a-run" / "share.safetensors").read_bytes()
+        place = shares / ("label party" if name == "server" else name)
+        place.mkdir(parents=True)
+        (place / "share.safetensors").write_bytes(own)
+        columns = {"laboratory": "marker", "clinic": "ward", "insurer": "income"}
+        assert {n for n, column in columns.items() if column.encode() in own} == {name} & {*NAMES}
+        assert (rb"[\"no\", \"yes\"]" in own) == (name == "server")
+    files = {name: folder / "files" / f"{name}.parquet" for name in reversed(NAMES)}
+    with pytest.warns(UserWarning, match="60 people known to all"):
+        said = fl.joint_predict(chosen.problem, files, shares)
+    with pytest.warns(UserWarning, match="60 people known to all"):
+        alike = fl.predict(expected, files, problem=chosen.problem)
+    assert said["who"].to_list() == alike["who"].to_list()
+    np.testing.assert_allclose(said["probability of yes"], alike["probability of yes"], atol=1e-5)
+    assert not any(word in json.dumps(result.about) for word in ('"ward', '"yes"', '"marker'))
+    with pytest.raises(fl.FedloomError, match="is of a federation, whose parties keep their share"):
+        fl.predict(result, files, problem=chosen.problem)
+
+
 def test_labels_leave_only_where_the_label_party_allows_the_method_that_sends_them(tmp_path):
     table = building.describe(CATALOGUE["cvfl"].example(), registries.ALGORITHMS, tag="key")
     conductor, _ = federation(tmp_path, settings(algorithm=table), methods=["cvfl"])
@@ -254,7 +278,7 @@ def test_a_server_without_labels_says_what_it_needs(tmp_path):
 
 @pytest.mark.parametrize("name", ["..", "", "/tmp/x", "a/../../b"])
 def test_a_party_of_a_result_of_others_names_no_other_folder(name, tmp_path):
-    forged = SimpleNamespace(model={name: {"w": np.zeros(2)}}, client_names=(name,))
+    forged = SimpleNamespace(model={name: {"w": np.zeros(2)}}, client_names=(name,), about={})
     with pytest.raises(fl.FedloomError, match="must be that of one folder"):
         fl.save_shares(forged, tmp_path / "shares")
     assert not list(tmp_path.rglob("*.safetensors"))

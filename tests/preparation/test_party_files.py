@@ -84,7 +84,7 @@ def test_another_value_in_a_column_that_was_constant_in_training_stays_small():
     """Of 0.1 everywhere rounding leaves a deviation of 1e-17."""
     files = PartyFiles(parties="parties", id="who", label="ill")
     doses = pl.DataFrame({"who": range(1001), "dose": [*[0.1] * 1000, 0.3]})
-    dose = files.encoded(doses, np.arange(1000))[:, 0]
+    dose = files.prepared(doses, np.arange(1000)).encode("doses", doses)[:, 0]
     np.testing.assert_allclose(dose, [*[0.0] * 1000, 0.2], atol=1e-12)
 
 

@@ -16,7 +16,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", metavar="MODEL", type=Path, help="the folder of a run, or a saved model's file"
     )
-    parser.add_argument("data", metavar="DATA", type=Path, help="a CSV or Parquet file")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        type=Path,
+        help="a CSV or Parquet file; after a vertical run a folder, or a pattern in quotes such as "
+        "'new/*.csv', with a file for each party",
+    )
     parser.add_argument("--site", metavar="SITE", help="use this site's own model")
     parser.add_argument(
         "--keep",

@@ -29,6 +29,8 @@ class Parties:
     test_features: tuple[Any, ...] | None = None
     test_y: np.ndarray | None = None
     alignment: str | None = None  # how many people a join kept and what it dropped, in words
+    # How each party's table became its features, by the party's name, where it did.
+    preparations: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.features)

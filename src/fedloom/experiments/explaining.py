@@ -14,12 +14,14 @@ from fedloom.deploy.deployed import Deployed
 from fedloom.deploy.linear import is_linear, rows
 from fedloom.errors import DataError, FedloomError
 from fedloom.experiments.taking import (
+    VERTICAL,
     clients_of,
     opened,
     preparation_of,
     problem_of,
     taken,
 )
+from fedloom.experiments.vertical_runs import coefficients_by_party
 from fedloom.measuring.reference import reference
 from fedloom.measuring.result import Result
 from fedloom.problems import Problem
@@ -41,6 +43,8 @@ def coefficients_of(
 ) -> "pl.DataFrame":
     """The coefficients of a run's linear model, as `fl.deploy.coefficients` has them.
 
+    Those of a vertical model have a column `party` before them.
+
     Args:
         model: A result, the folder of a run, or the file of a model.
         site: The site whose own model is meant; None: the hub's, with those of sites beside it
@@ -55,6 +59,8 @@ def coefficients_of(
     if isinstance(found, Result) and site is None and not local and found.about.get(NOTED):
         with understood(Path(where)):
             return pl.DataFrame(found.about[NOTED], infer_schema_length=None)
+    if isinstance(found, Result) and VERTICAL in found.about:
+        return coefficients_by_party(found, where, site=site, local=local, trust=trust)
     own = taken(model, site=site, trust=trust)
     if not local:
         return coefficients(own)

@@ -14,6 +14,7 @@ from fedloom.data.normalising import Normalisation
 from fedloom.data.parties import Holders, Parties
 from fedloom.exchange import wire
 from fedloom.preparation.encoding import Preparation
+from fedloom.preparation.of_party import PartyPreparation
 from fedloom.rows import Rows
 
 _SPARSE = ("data", "indices", "indptr")  # the arrays of a scipy CSR array
@@ -35,6 +36,7 @@ def write(path: Path, holders: Holders) -> None:
             arrays[name] = np.asarray(block)
     if isinstance(holders, Parties):
         facts |= {"parties": True, "alignment": holders.alignment}
+        facts["preparations"] = {n: own.as_dict() for n, own in holders.preparations.items()}
     else:
         facts |= {"parties": False, "left_out": holders.left_out}
         if holders.preparation is not None:
@@ -60,6 +62,7 @@ def read(path: Path) -> Holders:
                 _numbered(blocks, "test_features", len(names)) if tested else None,
                 blocks.get("test_y"),
                 facts["alignment"],
+                {n: PartyPreparation.from_dict(v) for n, v in facts["preparations"].items()},
             )
         prepared, scaled = facts.get("preparation"), "mean" in blocks
         return Clients(

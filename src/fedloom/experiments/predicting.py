@@ -1,7 +1,7 @@
 """Predictions for new rows of tables like those that a model was trained on."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from fedloom.deploy.answers import PROBABILITY
 from fedloom.deploy.deployed import Deployed, read_rows
 from fedloom.errors import DataError
 from fedloom.experiments.taking import VERTICAL, opened, preparation_of, problem_of, taken
+from fedloom.experiments.vertical_runs import predicted_people
 from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation, tables
 from fedloom.problems import Problem
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 def predict(
     model: Result | Deployed | str | Path,
-    table: "str | Path | pl.DataFrame",
+    table: "str | Path | pl.DataFrame | Mapping[str, str | Path | pl.DataFrame]",
     *,
     problem: Problem | None = None,
     site: str | None = None,
@@ -35,6 +36,8 @@ def predict(
     Args:
         model: A result, the folder of a run, or a model that was saved or exported on its own.
         table: A CSV or Parquet file, or a Polars frame, with the columns of the training files.
+            After a vertical run a folder or pattern of files, named as the parties' files were, or
+            each party's file or frame by the party's name.
         problem: The problem that was solved; None: the one in the run's settings file.
         site: The site whose own model is used; None: the hub's model.
         keep: Columns of the table, such as an id, to put before the predictions.
@@ -42,7 +45,8 @@ def predict(
     Returns:
         The kept columns, a column `prediction` (of `cox` one `log hazard ratio`), and for a
         classification a column `probability of CLASS` for each class, or `score` if scores are not
-        probabilities.
+        probabilities. After a vertical run the id of those whom all tables have comes first; who is
+        missing in one of them is warned of.
     """
     said, unlike = predicted(model, table, problem=problem, site=site, keep=keep)
     for remark in unlike:
@@ -52,7 +56,7 @@ def predict(
 
 def predicted(
     model: Result | Deployed | str | Path,
-    table: "str | Path | pl.DataFrame",
+    table: "str | Path | pl.DataFrame | Mapping[str, str | Path | pl.DataFrame]",
     *,
     problem: Problem | None = None,
     site: str | None = None,
@@ -61,7 +65,16 @@ def predicted(
 ) -> "tuple[pl.DataFrame, list[str]]":
     """The predictions, and remarks on how the table differs from the training rows."""
     found, where = opened(model)
-    if isinstance(found, Result) and VERTICAL not in found.about and not preparation_of(found):
+    if isinstance(found, Result) and VERTICAL in found.about:
+        return predicted_people(
+            found, where, table, problem=problem, site=site, keep=keep, trust=trust
+        )
+    if isinstance(table, Mapping):
+        raise DataError(
+            f"{where} is of no vertical run, so that a row is one of a single table; got tables of "
+            f"{', '.join(table)}. Pass one of them at a time."
+        )
+    if isinstance(found, Result) and not preparation_of(found):
         raise DataError(
             f"{where} does not say how tables become features: its data were not files of sites. "
             f"Run settings with [data] sites = ... first."
@@ -100,12 +113,8 @@ def remarks(preparation: Preparation, frame: "pl.DataFrame") -> list[str]:
         )
     for column in preparation.columns:
         series = frame[column.name]
-        strange = column.unknown_words(series)
-        if strange:
-            found.append(
-                f"column {column.name!r}: {strange} of {frame.height} rows hold a word that no "
-                f"training row had; it counts as none of the words"
-            )
+        if (strange := column.strange(series)) is not None:
+            found.append(strange)
         gaps = int(tables.known(series).null_count())
         if gaps and not column.missing:
             counts = "the mean" if column.words is None else "none of the words"

@@ -48,8 +48,9 @@ def taken(
         return found
     if VERTICAL in found.about:
         raise DataError(
-            f"{where} is of a vertical run, whose shares lie with their parties. "
-            f"Use fl.joint_predict with the shares that save_shares wrote."
+            f"{where} is of a vertical run, whose model consists of a share for each party, and "
+            f"not of one that could be taken or exported. Use fedloom predict, or fl.save_shares "
+            f"and fl.joint_predict."
         )
     if site is not None:
         return _of_site(found, where, site, trust)

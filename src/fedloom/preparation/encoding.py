@@ -71,6 +71,16 @@ class Column:
         places = tables.places(series, self.words)
         return int(((places < 0) & tables.words(series).is_not_null().to_numpy()).sum())
 
+    def strange(self, series: "pl.Series") -> str | None:
+        """In words, how many rows hold a word that no training row had, and never which."""
+        strange = self.unknown_words(series)
+        if not strange:
+            return None
+        return (
+            f"column {self.name!r}: {strange} of {series.len()} rows hold a word that no training "
+            f"row had; it counts as none of the words"
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Preparation:

@@ -140,8 +140,8 @@ class SiteFiles:
 
     def tables(self) -> list[SiteTable]:
         """Read the files."""
-        found = named_files(self.sites, "sites")
-        held_out = {} if self.test is None else named_files(self.test, "test")
+        found = named_files(self.sites, "data.sites")
+        held_out = {} if self.test is None else named_files(self.test, "data.test")
         for name, path in held_out.items():
             if name not in found:
                 raise DataError(
@@ -218,7 +218,12 @@ class SiteFiles:
 
 
 def named_files(pattern: str, option: str) -> dict[str, Path]:
-    """The files of a folder or a pattern by the names of their sites, sorted."""
+    """The files of a folder or a pattern by the names of their sites, sorted.
+
+    Args:
+        pattern: The folder, or the pattern.
+        option: What messages call it.
+    """
     place = Path(pattern).expanduser()
     if place.is_dir():
         paths = [path for path in place.iterdir() if path.name.endswith(_SUFFIXES)]
@@ -226,7 +231,7 @@ def named_files(pattern: str, option: str) -> dict[str, Path]:
         paths = [Path(path) for path in glob.glob(str(place)) if Path(path).is_file()]
     if not paths:
         raise MissingDataError(
-            f"data.{option}: there is no CSV or Parquet file at {pattern!r}. "
+            f"{option}: there is no CSV or Parquet file at {pattern!r}. "
             f"Check the path; it is taken from the folder where fedloom is called."
         )
     found: dict[str, Path] = {}

@@ -22,8 +22,10 @@ from fedloom.errors import DataError
 from fedloom.hints import closest
 from fedloom.parameters import between, flag, one_of, param, parametrised
 from fedloom.preparation import tables
+from fedloom.preparation.encoding import Column
 from fedloom.preparation.files import a_text, check_listed, dates_param, names_param
 from fedloom.preparation.labelled import IF_CLASSES
+from fedloom.preparation.of_party import PartyPreparation
 from fedloom.preparation.tables import NUMBER, Reading
 
 if TYPE_CHECKING:
@@ -117,32 +119,32 @@ class Joining:
         judged = {n: _why_left_out(frame[n]) for n in self.columns(frame) if n not in named}
         return {name: why for name, why in judged.items() if why is not None}
 
-    def encoded(
+    def prepared(
         self, frame: "pl.DataFrame", train: np.ndarray, source: str = "a party's file"
-    ) -> np.ndarray:
-        """A party's features as numbers, prepared by the training rows."""
+    ) -> PartyPreparation:
+        """How a party's columns become features, by the training rows."""
         left_out = self.left_out(frame)
         kept = frame.select([name for name in self.columns(frame) if name not in left_out])
-        own = {name: parts for name, parts in (self.dates or {}).items() if name in kept.columns}
-        parts = [self._encoded(c, train, source) for c in with_parts(source, kept, own)]
-        if not parts:
+        own = {n: list(parts) for n, parts in (self.dates or {}).items() if n in kept.columns}
+        columns = [self._column(c, train, source) for c in with_parts(source, kept, own)]
+        if not columns:
             raise DataError(
                 f"{source}: every party must have a feature beside id and label. Add a column, or "
                 f"name one that looks like keys in features."
             )
-        return np.concatenate(parts, axis=1)
+        return PartyPreparation(self.id, columns, own, self.encoding, self.standardise)
 
-    def _encoded(self, column: "pl.Series", train: np.ndarray, source: str) -> np.ndarray:
+    def _column(self, column: "pl.Series", train: np.ndarray, source: str) -> Column:
         reading = Reading(self.label, features=(*self.features, column.name))
         if tables.kind_of(source, column, reading) == NUMBER:
             values = tables.numbers(source, column)
             known = values[train][~np.isnan(values[train])]
             centre, spread = (known.mean(), known.std()) if len(known) else (0.0, 1.0)
-            filled = np.where(np.isnan(values), centre, values)
-            scaled = (filled - centre) / scales(centre, spread) if self.standardise else filled
-            return scaled[:, None]
+            return Column(column.name, 0, float(centre), float(scales(centre, spread)))
         words = tables.words_in(source, column[train], "Add it to ignore.")
-        return (tables.places(column, words)[:, None] == np.arange(len(words))).astype(float)
+        places = tables.places(column[train], words)
+        counts = np.bincount(places[places >= 0], minlength=len(words)).tolist()
+        return Column(column.name, 0, words=words, counts=counts)
 
 
 def _why_left_out(column: "pl.Series") -> str | None:

@@ -11,6 +11,7 @@ from fedloom.hints import closest
 from fedloom.parameters import param, parametrised
 from fedloom.preparation.files import a_text, named_files
 from fedloom.preparation.joining import Joining, labels_of
+from fedloom.problems.vertical import LABEL_PARTY
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +26,12 @@ class PartyFiles(Joining):
 
     def load(self) -> Parties:
         """Read the files, find the people whom all parties have, and prepare the columns."""
-        found = named_files(self.parties, "parties")
+        found = named_files(self.parties, "data.parties")
+        if LABEL_PARTY in found:
+            raise DataError(
+                f"{found[LABEL_PARTY]}: no party with features may be called {LABEL_PARTY!r}, "
+                f"under which a model has what belongs to the labels. Rename the file."
+            )
         frames = {name: self._frame(path) for name, path in found.items()}
         self._check_names({column for frame in frames.values() for column in frame.columns})
         owners = [name for name, frame in frames.items() if self.label in frame.columns]
@@ -39,9 +45,9 @@ class PartyFiles(Joining):
         joined = {name: frames[name][alignment.rows[name]] for name in order}
         train, test = self.divide(alignment.size)
         y, labels = labels_of(joined[owners[0]][self.label], self.regression, found[owners[0]])
-        blocks = {
-            name: self.encoded(frame, train, str(found[name])) for name, frame in joined.items()
-        }
+        sources = {name: str(path) for name, path in found.items()}
+        prepared = {n: self.prepared(frame, train, sources[n]) for n, frame in joined.items()}
+        blocks = {n: prepared[n].encode(sources[n], frame) for n, frame in joined.items()}
         held_out = ({name: block[test] for name, block in blocks.items()}, y[test])
         made = from_parties(
             {name: block[train] for name, block in blocks.items()},
@@ -54,7 +60,9 @@ class PartyFiles(Joining):
             for name, frame in joined.items()
             for column, why in self.left_out(frame).items()
         ]
-        return dataclasses.replace(made, labels=words, alignment="; ".join(said))
+        return dataclasses.replace(
+            made, labels=words, alignment="; ".join(said), preparations=prepared
+        )
 
     def _check_names(self, columns: set[str]) -> None:
         named = {"ignore": self.ignore, "features": self.features, "dates": self.dates or ()}

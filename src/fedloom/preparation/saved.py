@@ -16,12 +16,28 @@ _FURTHEST = 1e300  # of a mean: no table has a column of such numbers
 def check_saved(values: Any) -> None:
     """Raise DataError where these are no values of a preparation."""
     _check("the preparation", values, _WHOLE, ("label", "classes", "columns", "sites"))
-    for column in values["columns"]:
+    _check_columns(values["columns"])
+
+
+def check_saved_of_party(values: Any) -> None:
+    """Raise DataError where these are no values of the preparation of a single party."""
+    _check("the preparation of a party", values, _OF_PARTY, ("id", "columns"))
+    _check_columns(values["columns"])
+
+
+def check_classes(value: Any) -> None:
+    """Raise DataError where these are no names of classes, nor None as of a regression."""
+    if not _or_none(_classes)(value):
+        raise _wrong("the share of the label party", "classes", value)
+
+
+def _check_columns(columns: list[Any]) -> None:
+    for column in columns:
         _check("a column of the preparation", column, _COLUMN, ("name", "missing"))
         words, counts = column.get("words"), column.get("counts")
         if counts is not None and len(counts) != len(words or ()):
             raise _wrong("a column of the preparation", "counts", counts)
-    names = [column["name"] for column in values["columns"]]
+    names = [column["name"] for column in columns]
     if not names or len(set(names)) < len(names):
         raise _wrong("the preparation", "columns", names)
 
@@ -94,4 +110,11 @@ _WHOLE = {
     "event": _or_none(_text),
     "exposure": _or_none(_text),
     "complete": lambda value: isinstance(value, bool),
+}
+_OF_PARTY = {
+    "id": _text,
+    "columns": _WHOLE["columns"],
+    "dates": dates_rule.holds,
+    "encoding": _or_none(_text),
+    "standardise": lambda value: isinstance(value, bool),
 }

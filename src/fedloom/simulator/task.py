@@ -104,6 +104,10 @@ class Task:
             self.about["dual"] = algorithm.dual
         if isinstance(clients, Parties) and clients.alignment is not None:
             self.about["alignment"] = clients.alignment
+            self.about["parties"] = {
+                "preparations": {n: own.as_dict() for n, own in clients.preparations.items()},
+                "classes": None if clients.labels is None else clients.labels.tolist(),
+            }
         preparation = getattr(clients, "preparation", None)
         if preparation is not None:
             self.about["preparation"] = preparation.as_dict()

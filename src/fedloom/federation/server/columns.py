@@ -18,6 +18,7 @@ from fedloom.checksums import read_json, write_json
 from fedloom.data.alignment import joined_report, places, texts
 from fedloom.data.intersection import Asking
 from fedloom.data.parties import Parties
+from fedloom.deploy.shares import SHARE, Labels, Share, write_share
 from fedloom.errors import FederationError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.hub import Hub
@@ -56,6 +57,7 @@ class ColumnsAtServer:
         self.settings = settings
         self.joining = joining_of(settings)
         self.people = run / _PEOPLE
+        self.share = home / "shares" / run.name / SHARE
         self.sites = sites
         if not (home / POLICY).exists():
             raise FederationError(
@@ -188,7 +190,7 @@ class ColumnsAtServer:
             )
         return wanted
 
-    def model(self, hub: Hub) -> Tree:
+    def model(self, hub: Hub) -> dict[str, Tree]:
         """The fusion model, where there is one: shares stay with their parties."""
         fed = hub.fed
         assert isinstance(fed, LabelParty)
@@ -245,7 +247,14 @@ class ColumnsAtServer:
         return row, dict(zip(joint_evaluation.OF_PARTIES, table, strict=True))
 
     def close(self, hub: Hub, sites: Sites) -> list[str]:
-        """Let every party keep its share of the model, of which there is no other copy."""
+        """Let every party keep its share of the model, of which there is no other copy.
+
+        The label party's has the fusion network, and what the classes are called.
+        """
+        words = self._labels(self.ids)[1]
+        labels = Labels(None if words is None else words.tolist())
+        names = tuple(self.roster.names)
+        write_share(self.share, Share(self.model(hub).get(LABEL_PARTY, {}), names, labels=labels))
         answers = sites.ask_each(about_states(hub, "keep"))
         sites.check_quorum()
         for name, answer in answers.items():

@@ -13,6 +13,7 @@ import numpy as np
 from fedloom.data.alignment import places, texts
 from fedloom.data.intersection import reply_to
 from fedloom.data.parties import Parties
+from fedloom.deploy.shares import SHARE, Share, write_share
 from fedloom.errors import RefusedError, WireError
 from fedloom.exchange import wire
 from fedloom.exchange.site import Site
@@ -21,7 +22,6 @@ from fedloom.experiments.settings import Settings
 from fedloom.federation.policy import Policy
 from fedloom.federation.roster import PartyRoster, packed, unpacked
 from fedloom.federation.site.protection import protect
-from fedloom.measuring.prediction import SHARE
 from fedloom.operators.blocks import block
 from fedloom.population import Fed, Party
 from fedloom.preparation import Joining
@@ -72,7 +72,9 @@ class ColumnsAtSite:
             raise WireError(f"{roster.rows} and {roster.tested} are not {len(people)} people.")
         self.policy.check_rows(roster.rows)
         joined = self.frame[places(self.ids, people)]
-        x = self.joining.encoded(joined, np.arange(roster.rows))
+        self.parties = roster.names
+        self.preparation = self.joining.prepared(joined, np.arange(roster.rows))
+        x = self.preparation.encode("this party's table", joined)
         width = x.shape[1]
         # The widths of others change nothing of what is said, and are not told.
         bare = roster._replace(widths=(width,) * len(roster.names)).bare()
@@ -108,9 +110,10 @@ class ColumnsAtSite:
         return told, wire.encode(protect(parts, self.policy.clip, self.policy.noise))
 
     def keep(self, run: str, site: Site, fed: Fed, facts: Facts, body: bytes) -> None:
-        """Write this party's share of the model to a file of its own."""
-        share = site.group.layout.unravel(self._share(site, facts))
-        wire.write_file(self.kept / run / SHARE, share)
+        """Write this party's share, and how its columns became features, to a file of its own."""
+        model = site.group.layout.unravel(self._share(site, facts))
+        share = Share(model, tuple(self.parties), self.preparation)
+        write_share(self.kept / run / SHARE, share)
 
     def _share(self, site: Site, facts: Facts) -> Array:
         state = site.state_after(tuple(facts["after"]))
