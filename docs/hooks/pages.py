@@ -154,7 +154,7 @@ def python_of(entry: Any) -> str:
     """The same as a program: the method and its problem."""
     whole = samples.method_file(entry.key, entry.cls)
     place = Location(entry.key, "")
-    method = building.algorithm(whole["algorithm"], place)
+    (method,) = building.algorithms(whole["algorithm"], place).values()
     problem = building.problem(whole["problem"], place)
     made = [("method", expression(method, set())), ("problem", expression(problem, set()))]
     options = {**whole["run"]}
