@@ -144,6 +144,19 @@ def test_what_is_said_of_curves_that_still_rise():
         assert (round(min(rises)), round(max(rises))) == (least, most)
 
 
+def test_what_is_said_of_ag_news_with_more_passes():
+    """QuPeD comes nearer to local training, and FedAvg passes both."""
+    found = {m: runs[0] for m, runs in seeds_of("personal-ag-news-long").items() if runs}
+    fedavg, local, quped = (found[method] for method in ("FedAvg", "local", "QuPeD"))
+    assert [round(100 * last(run), 1) for run in (fedavg, local, quped)] == [82.3, 80.2, 79.0]
+    assert [round(100 * (local[at] - quped[at]), 1) for at in (90, 270)] == [4.5, 1.2]
+    assert [round(100 * (run[270] - run[240]), 1) for run in (quped, local)] == [0.4, 0.1]
+    for other, passed in ((quped, 180), (local, 240)):
+        assert [at for at in fedavg if at and fedavg[at] > other[at]] == list(
+            range(passed, 271, 30)
+        )
+
+
 @pytest.mark.parametrize(
     ("classes", "name", "most"),
     [(3, "personal-mnist", {"QuPeL, 1 bit": 9}), (4, "personal-mnist-4", {"QuPeL, 1 bit": 8.4})],
