@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedloom.experiments import papers, raw_results
-from measured import bytes_at, iterations, mean_of, rows_of, setup_of
+from measured import bytes_at, iterations, rows_of, setup_of
 from tools import reproductions, step_tables
 
 KEPT = sorted(path.stem for path in reproductions.RAW.glob("*.jsonl"))
@@ -52,25 +52,6 @@ def test_what_is_said_of_bytes_of_the_robust_methods():
     assert sex[0] / sex[1] == pytest.approx(3, abs=0.02)
     words = setup_of("robust-shakespeare").algorithms
     assert words["fedavg"].cohort * words["fedavg"].local_steps * 10 == 1000  # AFL: 100 of 100
-
-
-def test_what_is_said_of_fashion_and_shakespeare():
-    """The price in mean accuracy, and who is ahead."""
-    name = "robust-fashion-mnist"
-    ends = [round(mean_of(name, "accuracy", m), 2) for m in ("drfa", "afl", "fedavg")]
-    assert ends == [0.66, 0.62, 0.81]
-    worst = mean_of(name, "accuracy_worst", "drfa, 5 of 10")
-    others = ("fedavg", "afl", "drfa", "q_fedavg")
-    assert round(worst, 2) == 0.13 < min(mean_of(name, "accuracy_worst", m) for m in others)
-    averaged = [mean_of(name, "average_accuracy_worst", m, 100) for m in ("afl", "drfa")]
-    assert averaged[0] > 0.5 > averaged[1]
-    assert mean_of(name, "average_accuracy_worst", "drfa", 200) < 0.5
-    name = "robust-shakespeare"
-    for metric, lead in (("accuracy_worst", 0.008), ("accuracy", 0.010)):
-        found = mean_of(name, metric, "fedavg") - mean_of(name, metric, "drfa")
-        assert round(found, 3) == lead
-    early = [mean_of(name, "accuracy_worst", m, 10) for m in ("fedavg", "q_fedavg", "drfa")]
-    assert [round(v, 2) for v in (*early, mean_of(name, "accuracy_worst", "afl"))] == [0.28] * 4
 
 
 def test_what_is_said_of_the_cost_of_chosen_rates():

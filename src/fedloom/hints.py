@@ -9,6 +9,7 @@ from fedloom.errors import DataError
 
 _NEAR = 0.7  # how much of two names is the same letters, from which on one may mean the other
 _PART = 0.9  # how much one word of a name counts, as "steps" of "local_steps"
+_SAID = 0.85  # how much a name counts that is a word of what was given, as "f1" of "f1_wrost"
 _AS_NEAR = 0.15  # what is that much farther than the nearest is not meant
 _BEGINNING = 3  # letters
 _SHORT = 20  # names that can be read in a sentence
@@ -47,7 +48,7 @@ def _nearness(said: str, name: str) -> float:
     """From 0 to 1, where 1 means equal; a word of either may be what is meant."""
     words = max(_alike(said, part) for part in re.split(r"[^a-z0-9]+", name))
     exact = name in re.split(r"[^a-z0-9]+", said)
-    return max(_alike(said, name), _PART * max(words, exact))
+    return max(_alike(said, name), _PART * words, _SAID * exact)
 
 
 def _alike(one: str, other: str) -> float:

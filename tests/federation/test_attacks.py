@@ -6,10 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from federation import harness, parties
+from federation import parties
 from federation.harness import federation, refused, settings
 from fedloom.errors import FederationError, RefusedError
-from fedloom.federation.job import job_of
 from fedloom.federation.site.service import SiteService
 
 FEDAVG = {"key": "fedavg", "lr": 0.5, "local_steps": 2}
@@ -141,7 +140,7 @@ def test_where_the_owner_forbids_metrics_the_run_goes_on_and_none_can_be_had(tmp
 
 def test_metrics_that_the_settings_do_not_name_cannot_be_had(tmp_path):
     run = {"rounds": 1, "eval_every": 1, "metrics": ["accuracy"]}
-    _, wires = federation(tmp_path, settings(algorithm=FEDAVG, run=run))
+    conductor, wires = federation(tmp_path, settings(algorithm=FEDAVG, run=run))
     line, told = wires["berlin"], []
     answer = line.service.call
 
@@ -154,7 +153,7 @@ def test_metrics_that_the_settings_do_not_name_cannot_be_had(tmp_path):
         return given
 
     line.service.call = greedy
-    harness.conductor(job_of(settings(algorithm=FEDAVG, run=run), "a-run"), wires, tmp_path).run()
+    conductor.run()
     assert told and all(set(facts) == {"accuracy", "rows", "scored"} for facts in told)
 
 

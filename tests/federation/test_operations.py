@@ -173,8 +173,12 @@ def on_flare(monkeypatch, folder):
     commands = {}
     engine = types.SimpleNamespace(register_app_command=commands.__setitem__)
     context = types.SimpleNamespace(get_job_id=lambda: "job", get_engine=lambda: engine)
+    meta = folder / "meta.json"
+    meta.write_text('{"submitter_name": "lead@fedloom.local"}')
     workspace = types.SimpleNamespace(
-        get_run_dir=lambda job: str(folder), get_root_dir=lambda: str(folder)
+        get_run_dir=lambda job: str(folder),
+        get_root_dir=lambda: str(folder),
+        get_job_meta_path=lambda job: str(meta),
     )
     publish = components.collab
     around = types.SimpleNamespace(

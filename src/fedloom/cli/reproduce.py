@@ -12,7 +12,7 @@ from fedloom.experiments import paper_tables, papers, raw_results, reproduction_
 from fedloom.experiments.papers import Facts
 from fedloom.experiments.raw_results import Raw
 from fedloom.experiments.settings import Settings
-from fedloom.files import writable_file
+from fedloom.files import writable_file, writable_folder
 from fedloom.hints import closest
 
 _STATES = {
@@ -52,6 +52,8 @@ def _handle(arguments: argparse.Namespace) -> int:
         )
     if arguments.raw is not None:
         writable_file(arguments.raw)
+    if arguments.out is not None:
+        writable_folder(arguments.out)
     setup = _settings(arguments, known[arguments.name])
     one = papers.facts(arguments.name)
     papers.check_names(arguments.name, one, setup.algorithms)
