@@ -8,6 +8,7 @@ set: a program that has another one, such as an event loop, keeps it.
 """
 
 import contextlib
+import os
 import signal
 import threading
 import time
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from types import FrameType
 
 _NAME = KeyboardInterrupt.__name__
+_HEARD = b"stopping after these rounds; press Ctrl-C again to stop at once\n"
+_STDERR = 2
 _SAME = 1.0  # seconds after the first press within which others are taken for the same one
 
 
@@ -30,6 +33,8 @@ class _Presses:
         now = time.monotonic()
         if self.first is None:
             self.first = now
+            with contextlib.suppress(OSError):  # not print, which may be in the middle of one
+                os.write(_STDERR, _HEARD)
         elif now - self.first > _SAME:
             self.heeded = True
             raise KeyboardInterrupt
@@ -40,7 +45,7 @@ _listening: _Presses | None = None  # the run of the main thread, of which there
 
 @contextlib.contextmanager
 def listening() -> Iterator[None]:
-    """Note Ctrl-C, for `pressed`; a press that nobody heeded is handed on at the end."""
+    """Note Ctrl-C, for `pressed`; one that nobody heeded is handed on, unless an error ends it."""
     global _listening
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if threading.current_thread() is not threading.main_thread() or not ours:

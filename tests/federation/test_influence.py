@@ -46,7 +46,7 @@ NARROW = {
 def test_weights_that_leave_a_single_row_are_refused(problem, algorithm, tmp_path):
     """Of the model of one step a lead read the features of the one patient, to six digits."""
     conductor = run_with(tmp_path, sites(rare=1), problem, algorithm)
-    refused(conductor, "fewer may have nearly all the weight")
+    refused(conductor, "a few rows may have nearly all the weight")
 
 
 def test_a_rare_class_is_rarer_in_a_batch(tmp_path):

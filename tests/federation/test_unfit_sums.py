@@ -21,7 +21,7 @@ def test_whose_numbers_do_not_fit_is_not_told(value, unfit, monkeypatch, tmp_pat
     vectors[list(unfit), 3] = value
     seen = sums_before_judging(monkeypatch)
     transport = Members(tmp_path, vectors, {})
-    with pytest.raises(UnopenedError, match=r"the sum is noise.* numbers below 3.07e"):
+    with pytest.raises(UnopenedError, match=r"the sum could not be opened.* below 3.07e"):
         summing(transport, range(7), 40)
     for phase in ("masked", "agree", "unmask"):
         assert set(transport.seen[phase]) == set(range(7))
@@ -38,7 +38,7 @@ def test_what_does_not_fit_is_the_same_noise_when_asked_again(tmp_path):
     vectors[1] = np.nan
     parts = []
     for _ in range(2):
-        with pytest.raises(UnopenedError, match="the sum is noise"):
+        with pytest.raises(UnopenedError, match="the sum could not be opened"):
             summing(Members(tmp_path, vectors, {}), range(4), 40)
         parts.append((tmp_path / "s1" / "sum-1-1").read_bytes())
     assert parts[0] == parts[1]
@@ -53,7 +53,7 @@ def test_a_clipped_reply_that_is_not_finite_is_no_zero_in_a_sum(tmp_path):
     )
     conductor, _ = federation(tmp_path, chosen, clip=1.0)
     conductor.run()
-    assert sum("the sum is noise" in note for note in conductor.notes) == 2
+    assert sum("the sum could not be opened" in note for note in conductor.notes) == 2
     reply = {"w": np.array([np.nan, 6e5])}
     assert np.isnan(protect(reply, 0.1, None, summed=True)["w"]).any()
     # Noise makes up for what a reply tells, and that it did not fit would be beyond the budget.
@@ -81,6 +81,6 @@ def test_no_site_tells_that_its_part_failed(owner, name, tmp_path, monkeypatch, 
     monkeypatch.setattr(owner, name, fail)
     conductor.run()
     notes = "\n".join(conductor.notes)
-    assert "the sum is noise" in notes
+    assert "the sum could not be opened" in notes
     assert "lyon" not in notes and "Muster" not in notes
     assert "Anna Muster" in caplog.text  # in the site's own log

@@ -265,7 +265,7 @@ class Simulation:
             self._evaluate(())
         advice = "Lower the step size, or normalise the features."
         if np.isnan(self.rows[0].get("loss", 0)) and self.rows[0]["round"] == 0:
-            advice = "So was the loss of the fresh model: look at what it returns for these rows."
+            advice = "Its loss was no number before: look at what the model returns for the rows."
         error = DivergedError(
             f"{type(self.algorithm).__name__} diverged: the hub's state is not finite after round "
             f"{round}. {advice}"

@@ -142,10 +142,10 @@ class SecureHub(Hub):
         opened = from_ring(total)
         if opened is None:
             raise UnopenedError(
-                f"the sum is noise. Either some site had others than secure aggregation takes, "
-                f"numbers below {limit(len(cards)):.3g} in size and finite ones, of which only "
-                f"that site's log tells: scale the features, or lower the step size. Or sites "
-                f"were not all asked the same"
+                f"the sum could not be opened. Either a site's numbers were not finite, or not "
+                f"below {limit(len(cards)):.3g} in size, of which only that site's log tells: "
+                f"scale the features, or lower the step size. Or the sites were not all asked the "
+                f"same"
             )
         return sorted(masked), opened
 

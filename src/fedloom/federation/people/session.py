@@ -98,8 +98,8 @@ class Session:
             if "not authorized" in str(error).lower():
                 raise FederationError(
                     "the server says that this kit may not do that: a lead may submit runs and "
-                    "fetch those, a member may look on. Ask the coordinator for another kit, or "
-                    "who submitted the run for its result."
+                    "fetch their own, and a member may look on. Ask the coordinator for another "
+                    "kit, or whoever submitted the run for its result."
                 ) from error
             raise FederationError(f"the server says {kind}: {error}. See its log.") from error
 
