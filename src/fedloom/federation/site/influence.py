@@ -42,5 +42,6 @@ def check_influence(weights: Sequence[float], batch: int, rows: int, least: int)
             f"this site's policy wants gradients of at least {least} rows, and in a batch of "
             f"{drawn} whose rows count between {min(weights):.3g} and {max(weights):.3g} by their "
             f"class, a few rows may have nearly all the weight. Let class_weights or "
-            f"positive_rate of [problem] differ less, raise batch_size, or let its owner lower min_batch."
+            f"positive_rate of [problem] differ less, raise batch_size, or let its owner lower "
+            f"min_batch."
         )
