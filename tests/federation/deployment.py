@@ -10,7 +10,7 @@ from fedloom.federation.processes import processes_of, start, stop
 
 METHODS = ("fedavg", "scaffold", "decoupled_prox", "drfa", "ffmdr", "quped")
 PROBLEMS = ("logistic", "auc", "personal", "vertical")
-MAIN = (".server_train", ".site.process")  # the modules of the processes that a kit starts with
+MAIN = (".server.process", ".site.process")  # the modules of the processes that a kit starts with
 PEOPLE = {"member@fedloom.local": "member"}
 
 

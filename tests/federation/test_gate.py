@@ -9,6 +9,7 @@ from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
 from nvflare.fuel.f3.message import Message as CellMessage
 from nvflare.fuel.hci.client.file_transfer import FileTransferModule
+from nvflare.fuel.utils.admin_name_utils import new_admin_client_name
 from nvflare.private.admin_defs import Message
 from nvflare.private.defs import RequestHeader
 from nvflare.private.fed.client.admin import FedAdminAgent
@@ -22,7 +23,7 @@ from fedloom.federation.people import transfers
 from fedloom.federation.site import process
 
 JOB = "3f8d967d-085b-45b7-8de9-fcf955fa1ebd"
-PERSON = "_admin_7"
+PERSON = new_admin_client_name()
 PASSES = [  # here, by way of, from, to
     ("server", "lyon", "lyon", "server"),
     ("server", f"lyon.{JOB}", f"lyon.{JOB}", f"server.{JOB}"),
@@ -105,11 +106,59 @@ def test_a_job_is_called_by_its_number_and_not_as_a_folder_of_the_kit(monkeypatc
         FedAdminAgent, "_dispatch_request", lambda agent, request: followed.append(request)
     )
     for job in (JOB, "local", "states", "../lyon", f"{JOB}/..", JOB.upper(), None, 7):
-        order = Message("train.deploy", b"")
-        if job is not None:
-            order.set_header(RequestHeader.JOB_ID, job)
-        Silent()._dispatch_request(CellMessage({}, order))
-    assert [request.payload.get_header(RequestHeader.JOB_ID) for request in followed] == [JOB]
+        for meta in (None, {"job_id": job}, {"job_id": "another"}):
+            order = Message("train.start_job", b"")
+            if job is not None:
+                order.set_header(RequestHeader.JOB_ID, job)
+            if meta is not None:
+                order.set_header(RequestHeader.JOB_META, meta)
+            Silent()._dispatch_request(CellMessage({}, order))
+    assert [request.payload.get_header(RequestHeader.JOB_ID) for request in followed] == [JOB] * 2
+
+
+def test_a_site_deploys_what_fedloom_writes_alone():
+    order = Message("train.deploy", b"no archive")
+    order.set_header(RequestHeader.JOB_ID, JOB)
+    answer = Silent()._dispatch_request(CellMessage({}, order))
+    assert "did not write are not taken" in answer.payload.body
+
+
+ASKS = {  # here, from, channel, topic: whether it is followed
+    ("server", "lyon", "task", "heart_beat"): True,
+    (f"server.{JOB}", f"lyon.{JOB}", "server_command", "get_task"): True,
+    (f"server.{JOB}", "server", "server_command", "abort"): True,
+    ("server", PERSON, "hci_channel", "command"): True,
+    ("server", PERSON, "task", "register"): True,
+    ("lyon", "server", "admin", "admin"): True,
+    (f"server.{JOB}", PERSON, "server_command", "abort"): False,
+    (f"server.{JOB}", PERSON, "aux_communication", "x"): False,
+    (f"server.{JOB}", f"lyon.{JOB}", "server_command", "abort"): False,
+    (f"server.{JOB}", "lyon.another", "server_command", "get_task"): False,
+    ("server", PERSON, "task", "report_job_failure"): False,
+    ("server", "lyon", "server_parent_listener", "get_clients"): False,
+    ("server", PERSON, "_net_manager", "stop"): False,
+}
+
+
+@pytest.mark.parametrize("asked", ASKS, ids=" ".join)
+def test_what_is_for_the_servers_own_processes_is_done_for_nobody_else(asked):
+    assert gate.may_ask(*asked) == ASKS[asked]
+
+
+def test_a_request_within_a_bulk_or_in_pieces_is_looked_at_too(monkeypatch):
+    followed = []
+    monkeypatch.setattr(CoreCell, "_process_received_msg", lambda *_: None)
+    monkeypatch.setattr(CoreCell, "_process_request", lambda _, by, request: followed.append(by))
+    gate.guard()
+    cell = SimpleNamespace(my_info=SimpleNamespace(fqcn=f"server.{JOB}"))
+    keys = MessageHeaderKey
+    direct = {keys.CHANNEL: "server_command", keys.TOPIC: "abort"}
+    pieces = {keys.CHANNEL: "sm__STREAM", keys.TOPIC: "sm__DATA"}
+    pieces |= {"sm__ch": "server_command", "sm__tp": "abort"}
+    for headers in (direct, pieces):
+        for origin in (PERSON, "server"):
+            CoreCell._process_request(cell, origin, CellMessage(headers))
+    assert followed == ["server"] * 2
 
 
 class Api:

@@ -1,4 +1,4 @@
-"""A job, which is what a person submits: settings and the names of two installed classes, no code.
+"""A job, which is what a person submits: settings, no code.
 
 Settings that come over a network may be anybody's, so nothing is imported just because they name
 it. A site loads only what is installed there and named, letter by letter, in its policy; the server
@@ -25,22 +25,12 @@ from fedloom.experiments.options import FederationSettings
 from fedloom.experiments.settings import Settings, parse
 from fedloom.federation.policy import POLICY, Policy
 from fedloom.federation.policy_file import read_policy
-from fedloom.files import write_text
 from fedloom.models.graph.graph import Graph
 from fedloom.problems.vertical import Vertical
 
-SERVER_CLASS = "fedloom.federation.components.ServerSide"
-SITE_CLASS = "fedloom.federation.components.SiteSide"
-CLASSES = (
-    "nvflare.collab.runtime.controller.CollabController",
-    "nvflare.collab.runtime.executor.CollabExecutor",
-    SERVER_CLASS,
-    SITE_CLASS,
-)
 OUTCOME = "outcome.json"  # what a job leaves in its folder: how it ended,
 RESULT = "result"  # and what came of it
 TOPIC = "fedloom.status"  # under which a running job tells how it stands
-_SYNC_SECONDS = 60  # within which every site of a job must have started its part
 _NOT_SENT = ("partition", "compare")  # tables that concern a simulation only
 OWN = ("name", "path", "test", "parties")  # of [data]: every site knows where its own are
 _RUN = re.compile(r"[\w@-][\w.@-]*")  # a run's name is a folder's too
@@ -166,51 +156,6 @@ def fingerprint(settings: Settings) -> str:
     if networks(settings.tables):
         text += repr(settings.problem)  # with the checksums of the files
     return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def write_job(job: Job, folder: Path, sites: tuple[str, ...] | None, min_sites: int) -> None:
-    """Write the folder that FLARE takes as a job; FLARE waits until enough sites are there."""
-    where = ["@ALL"] if sites is None else ["server", *sites]
-    meta = {
-        "name": job.run,
-        "resource_spec": {},
-        "min_clients": min_sites,
-        "deploy_map": {"app": where},
-    }
-    server = {
-        "format_version": 2,
-        "task_data_filters": [],
-        "task_result_filters": [],
-        "components": [
-            {
-                "id": "_server",
-                "path": SERVER_CLASS,
-                "args": {"job": job.text(), "version": version.__version__},
-            }
-        ],
-        "workflows": [
-            {
-                "id": "controller",
-                "path": CLASSES[0],
-                "args": {"server_obj_id": "_server", "sync_task_timeout": _SYNC_SECONDS},
-            }
-        ],
-    }
-    client = {
-        "format_version": 2,
-        "task_data_filters": [],
-        "task_result_filters": [],
-        "components": [{"id": "_client", "path": SITE_CLASS, "args": {}}],
-        "executors": [
-            {
-                "tasks": ["*"],
-                "executor": {"path": CLASSES[1], "args": {"client_obj_id": "_client"}},
-            }
-        ],
-    }
-    write_text(folder / "meta.json", json.dumps(meta, indent=2))
-    write_text(folder / "app/config/config_fed_server.json", json.dumps(server, indent=2))
-    write_text(folder / "app/config/config_fed_client.json", json.dumps(client, indent=2))
 
 
 def admitted_at_site(policy: Policy) -> Admission:

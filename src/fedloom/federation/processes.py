@@ -14,7 +14,7 @@ from typing import Any
 
 from fedloom.errors import FederationError
 from fedloom.federation.abandoned import end_abandoned
-from fedloom.federation.job import CLASSES
+from fedloom.federation.job_files import CLASSES
 from fedloom.federation.kits import Kit
 from fedloom.federation.locks import held
 from fedloom.federation.reaching import address
@@ -41,8 +41,10 @@ RIGHTS = {
 _REGISTRAR = "nvflare.private.fed.client.fed_client.FederatedClient"  # it says, at level INFO,
 _REGISTERED = b"Successfully registered client"  # when the server has taken a site in
 _SILENT_SECONDS = 30  # after which the server no longer counts a silent site as connected
+# Nothing is imported from the folder in which a process works, where FLARE puts folders of jobs.
+_SURROUNDINGS = {"PYTHONSAFEPATH": "1", "PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "4"}
 _MODULES = {
-    "server": ("nvflare.private.fed.app.server.server_train", "fed_server.json"),
+    "server": ("fedloom.federation.server.process", "fed_server.json"),
     "site": ("fedloom.federation.site.process", "fed_client.json"),
 }
 
@@ -100,7 +102,7 @@ def start(kit: Kit) -> "subprocess.Popen[bytes]":
             stdout=console,
             stderr=subprocess.STDOUT,
             cwd=kit.path,
-            env=os.environ | {"PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "4"},
+            env=os.environ | _SURROUNDINGS,
             start_new_session=True,
             umask=0o077,  # what FLARE writes in a kit is its owner's alone
         )

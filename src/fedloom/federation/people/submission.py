@@ -14,7 +14,8 @@ from typing import Any
 
 from fedloom.errors import FederationError
 from fedloom.experiments.settings import Settings
-from fedloom.federation.job import check_sendable, fingerprint, job_of, write_job
+from fedloom.federation.job import check_sendable, fingerprint, job_of
+from fedloom.federation.job_files import write_job
 from fedloom.federation.kits import Kit, check_may_submit
 from fedloom.federation.people.bringing import bring
 from fedloom.federation.people.records import Record, last_run

@@ -14,7 +14,9 @@ from nvflare.private.defs import RequestHeader, TrainingTopic, new_cell_message
 from nvflare.private.fed.app.client import client_train
 from nvflare.private.fed.client.admin import FedAdminAgent
 
+from fedloom.errors import RefusedError
 from fedloom.federation.gate import guard
+from fedloom.federation.job_files import check_app
 
 ORDERS = {
     TrainingTopic.CHECK_RESOURCE,
@@ -36,8 +38,17 @@ class SiteAgent(FedAdminAgent):
 
     def _dispatch_request(self, request: Any) -> Any:
         """Follow an order; FLARE makes and deletes folders of a job by its id as it is told it."""
-        if not _is_job(request.payload.get_header(RequestHeader.JOB_ID)):
+        order = request.payload
+        job, meta = (
+            order.get_header(key) for key in (RequestHeader.JOB_ID, RequestHeader.JOB_META)
+        )
+        if not _is_job(job) or (meta is not None and meta.get(RequestHeader.JOB_ID) != job):
             return new_cell_message({}, error_reply("invalid_request"))
+        if order.topic == TrainingTopic.DEPLOY:
+            try:
+                check_app(order.body)
+            except RefusedError as error:
+                return new_cell_message({}, error_reply(str(error)))
         return super()._dispatch_request(request)
 
 
