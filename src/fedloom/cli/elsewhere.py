@@ -16,6 +16,7 @@ from fedloom.experiments.options import ONLY_SHOWN
 from fedloom.experiments.orders import from_settings
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.workers import Task, Told, Workers
+from fedloom.files import JOBS
 from fedloom.measuring.result import Result
 
 
@@ -47,7 +48,7 @@ def workers(
         return
     if count is not None and count < 1:
         raise SettingsError(f"--workers must be a whole number >= 1; got {count}. Try --workers 2.")
-    with LocalPool(count) if words is None else Slurm(out / "slurm", words) as executor:
+    with LocalPool(count) if words is None else Slurm(out / JOBS, words) as executor:
         yield Workers(executor, from_settings(setup), _lines(metric))
 
 
