@@ -86,7 +86,7 @@ def writable_folder(path: Path) -> Path:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """A file of a folder that somebody may have handed over; raises where a link leads out of it.
+    """What is in a folder that somebody may have handed over; raises where a link leads out of it.
 
     What is read in a folder is shown, sent back or written beside it: such a link would bring a
     file of whoever reads the folder to whoever made it.
@@ -95,7 +95,7 @@ def inside(folder: Path, name: str) -> Path:
     if not file.resolve().is_relative_to(folder.resolve()):
         raise DataError(
             f"{file} is a link that leads out of its folder, and links from others are not "
-            f"followed. Remove it, or put the file itself in its place."
+            f"followed. Remove it, or put what it leads to in its place."
         )
     return file
 

@@ -148,7 +148,7 @@ class Scores:
                 notes=same_rows.noted(self.clients),
                 held_out=(self.judges.share, self.judges.seed),
             ),
-            (self.out or Path()) / _RUNS / name / own / f"seed-{seed}",
+            inside(self.out or Path(), f"{_RUNS}/{name}/{own}/seed-{seed}"),
         )
 
     def _key(self, trial: Trial, seed: int, rounds: int) -> str:
