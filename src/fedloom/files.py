@@ -8,11 +8,12 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from fedloom.errors import DataError
+from fedloom.errors import DataError, ParameterError
 
+JOBS = "slurm"  # in the folder of a comparison: what Slurm's workers are told and say
 _ALONE, _SHARED = 0o600, 0o644
 _FOLDER_ALONE, _FOLDER_SHARED = 0o700, 0o755
 
@@ -49,9 +50,25 @@ def writable_file(path: Path) -> Path:
 
 
 def folder_name(name: str) -> str:
-    """A name that people chose, as that of one folder: not a path, nor the folder above."""
+    """A name that people chose, as that of one folder: not a path, nor the folder above.
+
+    Nor one of fedloom's own beside it: they begin with a dot, and `slurm` has the workers' jobs.
+    """
     plain = name.replace("/", "-")
-    return plain if plain.strip(".") else f"-{plain.replace('.', '-')}"
+    return f"-{plain}" if plain.startswith(".") or plain in ("", JOBS) else plain
+
+
+def check_own_folders(names: Iterable[str]) -> None:
+    """Raise ParameterError where two methods would have one folder."""
+    having: dict[str, str] = {}
+    for name in names:
+        folder = folder_name(name)
+        other = having.setdefault(folder, name)
+        if other != name:
+            raise ParameterError(
+                f"methods {other!r} and {name!r} would share the folder {folder!r}, and each needs "
+                f"its own. Rename one of them."
+            )
 
 
 def writable_folder(path: Path) -> Path:
@@ -69,7 +86,7 @@ def writable_folder(path: Path) -> Path:
 
 
 def inside(folder: Path, name: str) -> Path:
-    """A file of a folder that somebody may have handed over; raises where a link leads out of it.
+    """What is in a folder that somebody may have handed over; raises where a link leads out of it.
 
     What is read in a folder is shown, sent back or written beside it: such a link would bring a
     file of whoever reads the folder to whoever made it.
@@ -78,7 +95,7 @@ def inside(folder: Path, name: str) -> Path:
     if not file.resolve().is_relative_to(folder.resolve()):
         raise DataError(
             f"{file} is a link that leads out of its folder, and links from others are not "
-            f"followed. Remove it, or put the file itself in its place."
+            f"followed. Remove it, or put what it leads to in its place."
         )
     return file
 

@@ -109,13 +109,10 @@ class OnDisk:
         for start, rows in self[begin : begin + len(made)].portions():
             made[start : start + len(rows)] = rows
 
-    def min(self) -> int | float:
-        """The smallest number."""
-        return min(rows.min().item() for _, rows in self.portions())
-
-    def max(self) -> int | float:
-        """The largest number."""
-        return max(rows.max().item() for _, rows in self.portions())
+    def bounds(self) -> tuple[int | float, int | float]:
+        """The smallest and the largest number: all rows are read, once."""
+        found = [(rows.min().item(), rows.max().item()) for _, rows in self.portions()]
+        return min(least for least, _ in found), max(most for _, most in found)
 
     def read(self, places: np.ndarray) -> np.ndarray:
         """The rows at these places, in an array of their shape; beyond the end stands the last."""

@@ -157,7 +157,8 @@ def _check_symbols(problem: Problem, clients: Clients) -> None:
     for rows in (clients.train, clients.test):
         if vocabulary is None or rows is None or rows.x.dtype.kind not in "iu" or not rows.x.size:
             continue
-        least, most = int(rows.x.min()), int(rows.x.max())
+        x = rows.x
+        least, most = x.bounds() if isinstance(x, OnDisk) else (int(x.min()), int(x.max()))
         if most >= vocabulary:
             raise DataError(
                 f"vocabulary of the network must be more than every number in the rows; it is "

@@ -107,3 +107,29 @@ def test_a_comparison_is_not_continued_on_other_features(tmp_path):
     compared(other, out=tmp_path / "other")
     assert len(read([tmp_path / "kept", tmp_path / "other"])) == 2
     assert len(read([tmp_path / "kept", tmp_path / "kept"])) == 1
+
+
+def test_a_sweep_that_an_earlier_fedloom_began_goes_on_with_its_scores(tmp_path, monkeypatch):
+    """Which knew no fingerprints of features; from then on the scores are of these features."""
+    clients = fl.data.partition(fl.data.load("iris"), "iid", clients=3)
+    moved = dataclasses.replace(clients, train=clients.train._replace(x=clients.train.x + 1))
+    ran = []
+
+    def swept(clients):
+        ran.clear()
+        methods, over = {"fedavg": fl.algorithms.FedAvg(lr=0.1)}, {"lr": [0.1, 0.2]}
+        return fl.sweep(
+            *(methods, fl.problems.Multinomial(), clients),
+            over=over,
+            rounds=2,
+            out=tmp_path,
+            tried=lambda label, seed, value: ran.append(label),
+        )
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(fl.data.Clients, "fingerprint", lambda self: None)
+        first = swept(clients)
+    assert len(ran) == 2
+    assert swept(clients).rows == first.rows and ran == []
+    swept(moved)
+    assert len(ran) == 2 and len(read_json(tmp_path / "trials.json")) == 4

@@ -8,7 +8,7 @@ import pytest
 
 import fedloom as fl
 from fedloom.cli.main import main
-from fedloom.errors import SettingsError
+from fedloom.errors import ParameterError, SettingsError
 from fedloom.experiments import settings
 from fedloom.experiments.papers import available
 
@@ -193,9 +193,12 @@ def test_a_folder_of_runs_is_not_taken_for_that_of_other_rows_or_fewer_rounds(tm
 def test_what_methods_are_called_leads_nowhere_else(tmp_path):
     clients = fl.data.partition(fl.data.load("iris"), "iid", clients=2, test_fraction=0.2)
     names = {
-        "../out": "..-out",
-        "..": "---",
-        ".": "--",
+        "../out": "-..-out",
+        "..": "-..",
+        ".": "-.",
+        ".rows": "-.rows",  # as a folder of fedloom's own is called
+        "slurm": "-slurm",
+        "": "-",
         "/tmp/a": "-tmp-a",
         "FedAvg 0.1": "FedAvg 0.1",
     }
@@ -204,3 +207,19 @@ def test_what_methods_are_called_leads_nowhere_else(tmp_path):
     fl.compare(methods, fl.problems.Multinomial(), clients, rounds=1, out=out)
     assert {path.name for path in out.iterdir()} == set(names.values())
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["kept"]
+
+
+def test_methods_whose_folders_would_be_one_are_refused(tmp_path, capsys):
+    clients = fl.data.partition(fl.data.load("iris"), "iid", clients=2)
+    methods = {"a/b": fl.algorithms.FedAvg(lr=0.1), "a-b": fl.algorithms.FedAvg(lr=0.1)}
+    said = "methods 'a/b' and 'a-b' would share the folder 'a-b', and each needs its own. Rename"
+    with pytest.raises(ParameterError, match=said):
+        fl.compare(methods, fl.problems.Multinomial(), clients, rounds=1, out=tmp_path / "o")
+    fl.compare(methods, fl.problems.Multinomial(), clients, rounds=1)  # which keeps nothing
+    text = SETTINGS.replace('name = "mirror"', 'name = "a/b"').replace(
+        'key = "decoupled_prox"', 'key = "decoupled_prox"\nname = "a-b"'
+    )
+    (tmp_path / "s.toml").write_text(text)
+    assert main(["compare", str(tmp_path / "s.toml"), "--out", str(tmp_path / "o")]) == 2
+    assert "would share the folder 'a-b'" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "o").exists()

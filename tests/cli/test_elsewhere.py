@@ -30,6 +30,7 @@ from fedloom.experiments.orders import obey
 from fedloom.experiments.running import run_folder
 from fedloom.preparation.encoding import Column
 from fedloom.preparation.of_party import PartyPreparation
+from fedloom.reports import reading
 
 METHODS = {"a": fl.algorithms.FedAvg(lr=0.1), "b": fl.algorithms.FedAvg(lr=0.2)}
 PROBLEM = fl.problems.Multinomial(l2=1e-3)
@@ -115,6 +116,14 @@ def test_an_executor_gets_plain_orders_and_gives_the_same_bits(clients, plain, t
     changed = METHODS | {"b": fl.algorithms.FedAvg(lr=0.3)}
     with pytest.raises(fl.FedloomError, match="another algorithm"):
         fl.compare(changed, PROBLEM, clients, out=tmp_path, executor=Recorder(), **OPTIONS)
+
+
+def test_a_method_named_as_the_folder_of_rows_keeps_its_runs(clients, tmp_path):
+    asked = {"out": tmp_path, "executor": Recorder(), **OPTIONS}
+    fl.compare({".rows": METHODS["a"]}, PROBLEM, clients, **asked)
+    assert [path.name for path in tmp_path.iterdir()] == ["-.rows"]
+    assert fl.load(tmp_path / "-.rows" / "seed-0").status == "done"
+    assert list(reading.read([tmp_path])[0].methods) == ["-.rows"]
 
 
 def test_threads_and_a_division_for_each_seed(tmp_path):

@@ -11,6 +11,7 @@ import fedloom as fl
 from data.messages import raises
 from fedloom.errors import DataError
 from fedloom.on_disk import OnDisk
+from fedloom.population import know
 from fedloom.rounds.crew import cores
 from fedloom.rows import room_for
 from fedloom.simulator import places
@@ -40,7 +41,19 @@ def test_rows_are_those_of_the_files_in_any_order_and_shape(tmp_path):
         np.testing.assert_array_equal(np.asarray(held[2:9][::-1]), whole[2:9][::-1])
         np.testing.assert_array_equal(np.asarray(held[places[0]][1:]), whole[places[0]][1:])
         np.testing.assert_array_equal(held.read(np.array([99])), whole[-1:])
-        assert held.max() == whole.max() and held[np.arange(15)].order is None
+        assert held.bounds() == (whole.min(), whole.max()) and held[np.arange(15)].order is None
+
+
+def test_words_on_the_disk_are_read_once_to_see_that_a_network_knows_them(tmp_path, monkeypatch):
+    words = mapped(tmp_path, np.random.default_rng(0).integers(0, 9, (20, 4)).astype(np.uint16))
+    clients = fl.data.from_arrays([(words, np.arange(20) % 2)])
+    assert isinstance(clients.train.x, OnDisk)
+    small = fl.models.Transformer(vocabulary=5, width=4, heads=1, blocks=1)
+    passes, portions = [], OnDisk.portions
+    monkeypatch.setattr(OnDisk, "portions", lambda held: passes.append(held) or portions(held))
+    with raises(DataError, "it is 5", "Try vocabulary = 9"):
+        know(fl.problems.Supervised(small), clients, "float32")
+    assert len(passes) == 1
 
 
 def test_types_are_those_that_are_asked_for(tmp_path):

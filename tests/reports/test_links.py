@@ -1,5 +1,6 @@
 """A folder that somebody hands over brings in nothing of whoever reads it."""
 
+import concurrent.futures
 import shutil
 
 import pytest
@@ -9,6 +10,7 @@ from fedloom.checksums import write_json
 from fedloom.cli.main import main
 from fedloom.errors import FedloomError
 from fedloom.experiments.folder import SWEEP, RunFolder
+from fedloom.reports import reading
 
 SETTINGS = """
 [data]
@@ -94,3 +96,80 @@ def test_a_folder_may_lie_behind_a_link_and_have_links_within(run, tmp_path):
     (tmp_path / "long" / "model.safetensors").symlink_to("weights")
     assert fl.load(tmp_path / "short").status == "done"
     assert main(["report", str(tmp_path / "short")]) == 0
+
+
+@pytest.fixture(scope="module")
+def compared(run):
+    """A comparison of somebody else's, and with it that of whoever it is handed to."""
+    settings, out = run.parent / "settings.toml", run.parent / "compared"
+    assert main(["compare", str(settings), "--out", str(out)]) == 0
+    return out
+
+
+def files(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedavg/seed-0"])
+@pytest.mark.parametrize("has_run", [False, True])
+def test_a_comparison_goes_on_in_no_other_folder(name, has_run, run, compared, tmp_path, capsys):
+    """Neither are runs written there, nor do those that are there enter its table."""
+    handed, own = shutil.copytree(compared, tmp_path / "handed"), tmp_path / "own"
+    if has_run:
+        shutil.copytree(compared / name, own)
+    own.mkdir(exist_ok=True)
+    before = files(own)
+    shutil.rmtree(handed / name)
+    (handed / name).symlink_to(own)
+    assert main(["compare", "--resume", str(handed)]) == 2
+    assert "is a link that leads out of its folder" in " ".join(capsys.readouterr().err.split())
+    assert files(own) == before
+
+
+@pytest.mark.parametrize("name", ["Mine", "Mine/seed-0"])
+def test_a_report_shows_no_run_of_another_folder(name, compared, tmp_path, capsys):
+    handed = shutil.copytree(compared, tmp_path / "handed")
+    own = shutil.copytree(compared / "fedavg" / "seed-0", tmp_path / "own" / "seed-0")
+    (handed / name).parent.mkdir(exist_ok=True)
+    (handed / name).symlink_to(own if "/" in name else own.parent)
+    try:
+        (study,) = reading.read([handed])
+    except FedloomError as error:  # where the walk over folders has followed it
+        assert "leads out of its folder" in str(error)
+    else:
+        assert list(study.methods) == ["fedavg"]
+
+
+@pytest.mark.parametrize("name", [".rows", ".trials"])
+def test_workers_write_nothing_elsewhere(name, tmp_path):
+    handed, own = tmp_path / "handed", tmp_path / "own"
+    handed.mkdir()
+    own.mkdir()
+    (handed / name).symlink_to(own)
+    clients = fl.data.partition(fl.data.load("iris"), "iid", clients=3)
+    given = {"a": fl.algorithms.FedAvg(lr=0.1)}, fl.problems.Multinomial(), clients
+    with (
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+        pytest.raises(FedloomError, match="leads out of its folder"),
+    ):
+        if name == ".rows":
+            fl.compare(*given, out=handed, rounds=1, executor=pool)
+        else:
+            fl.sweep(*given, over={"lr": [0.1]}, out=handed, rounds=1, executor=pool)
+    assert files(own) == set()
+
+
+def test_neither_do_the_jobs_of_slurm_nor_the_best_of_a_sweep(compared, tmp_path, capsys):
+    own, handed = tmp_path / "own", shutil.copytree(compared, tmp_path / "handed")
+    own.mkdir()
+    (handed / "slurm").symlink_to(own)
+    assert main(["compare", "--resume", str(handed), "--slurm", "time=5"]) == 2
+    assert "leads out of its folder" in " ".join(capsys.readouterr().err.split())
+    (tmp_path / "s.toml").write_text(SETTINGS + "[sweep.over]\nlr = [0.1]\n")
+    swept = tmp_path / "swept"
+    assert main(["sweep", str(tmp_path / "s.toml"), "--out", str(swept)]) == 0
+    shutil.rmtree(swept / "best")
+    (swept / "best").symlink_to(own)
+    assert main(["sweep", "--resume", str(swept)]) == 2
+    assert "leads out of its folder" in " ".join(capsys.readouterr().err.split())
+    assert files(own) == set()

@@ -16,6 +16,7 @@ from fedloom.experiments.options import ONLY_SHOWN
 from fedloom.experiments.orders import from_settings
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.workers import Task, Told, Workers
+from fedloom.files import JOBS, inside
 from fedloom.measuring.result import Result
 
 
@@ -47,7 +48,7 @@ def workers(
         return
     if count is not None and count < 1:
         raise SettingsError(f"--workers must be a whole number >= 1; got {count}. Try --workers 2.")
-    with LocalPool(count) if words is None else Slurm(out / "slurm", words) as executor:
+    with LocalPool(count) if words is None else Slurm(inside(out, JOBS), words) as executor:
         yield Workers(executor, from_settings(setup), _lines(metric))
 
 
@@ -58,7 +59,7 @@ def goes_on(arguments: argparse.Namespace, setup: Settings, out: Path) -> bool:
     asked = arguments.workers is not None or arguments.slurm is not None
     if not asked or not (out / "settings.json").exists():
         return False
-    kept, asked = read_json(out / "settings.json"), json.loads(json.dumps(setup.resolved()))
+    kept, asked = read_json(inside(out, "settings.json")), json.loads(json.dumps(setup.resolved()))
     shown = {f"compare.{name}" for name in ONLY_SHOWN}
     if others := [name for name in _different(kept, asked) if name not in shown]:
         raise SettingsError(

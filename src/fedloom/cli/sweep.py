@@ -33,7 +33,7 @@ from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.sweeping import Sweep, sweep
 from fedloom.experiments.workers import Workers
-from fedloom.files import write_text
+from fedloom.files import inside, write_text
 from fedloom.measuring.result import Result
 from fedloom.pictures import parameters
 
@@ -186,7 +186,7 @@ def _compare(
                 clients,
                 seeds=seeds,
                 metric=asked.metrics[0],
-                out=out / "best",
+                out=inside(out, "best"),
                 **how,
                 **options,
             )

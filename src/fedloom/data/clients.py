@@ -1,6 +1,7 @@
 """Who holds what: the rows of every client, one client after the other."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,11 +85,20 @@ class Clients:
 
         Of features there is a fingerprint, for their last bits may differ on another host.
         """
-        held = [self.names, self.train.x.shape, self.sizes, self.train.y, self.test_sizes]
-        return of_arrays(*held, () if self.test is None else self.test.y)
+        return self._identity
 
     def fingerprint(self) -> Fingerprint | None:
         """A number of all features, by which others are told apart."""
+        return self._fingerprint
+
+    # Once, for every run asks for them and they look at all rows, which are not changed in place.
+    @functools.cached_property
+    def _identity(self) -> str:
+        held = [self.names, self.train.x.shape, self.sizes, self.train.y, self.test_sizes]
+        return of_arrays(*held, () if self.test is None else self.test.y)
+
+    @functools.cached_property
+    def _fingerprint(self) -> Fingerprint | None:
         return fingerprint([self.train.x] if self.test is None else [self.train.x, self.test.x])
 
     def described(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def fingerprint(blocks: Sequence[Any]) -> Fingerprint | None:
                 block = block.read(np.linspace(0, max(len(block) - 1, 0), count).astype(int))
             of_columns = _weights(math.prod(block.shape[1:]), math.sqrt(2 + number))
             of_rows = _weights(block.shape[0], math.sqrt(3 + number))
-            step = max(1, _AT_ONCE // max(1, len(of_columns)))
+            step = max(1, int(_AT_ONCE / max(1, _numbers_of_a_row(block))))
             for start in range(0, block.shape[0], step):
                 rows = _flat(block[start : start + step])
                 value += float(of_rows[start : start + step] @ (rows @ of_columns))
@@ -53,12 +53,19 @@ def differ(one: Fingerprint | None, other: Fingerprint | None) -> bool:
     return abs(one[0] - other[0]) > _SAME * max(one[1], other[1])
 
 
+def _numbers_of_a_row(block: Any) -> float:
+    """How many numbers a row takes; a sparse one has a few of its many columns."""
+    if hasattr(block, "indptr"):
+        return float(block.nnz / max(1, block.shape[0]))
+    return math.prod(block.shape[1:])
+
+
 def _weights(count: int, pace: float) -> np.ndarray:
     return 1.5 + np.sin(pace * np.arange(1, count + 1))
 
 
 def _flat(rows: Any) -> Any:
     if hasattr(rows, "indptr"):
-        return rows.astype(np.float64)
+        return rows.astype(np.float64, copy=False)
     rows = np.asarray(rows)
-    return rows.reshape(len(rows), -1).astype(np.float64)
+    return rows.reshape(len(rows), -1).astype(np.float64, copy=False)

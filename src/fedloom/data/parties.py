@@ -1,6 +1,7 @@
 """Who holds which columns: the same people at every party, their labels at one of them."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,12 +51,21 @@ class Parties:
 
     def identity(self) -> str:
         """A short digest of whose rows and how many columns there are, as that of clients."""
+        return self._identity
+
+    def fingerprint(self) -> Fingerprint | None:
+        """A number of all features, as that of clients."""
+        return self._fingerprint
+
+    # Once, for every run asks for them and they look at all rows, which are not changed in place.
+    @functools.cached_property
+    def _identity(self) -> str:
         return of_arrays(
             self.names, self.widths, self.y, () if self.test_y is None else self.test_y
         )
 
-    def fingerprint(self) -> Fingerprint | None:
-        """A number of all features, as that of clients."""
+    @functools.cached_property
+    def _fingerprint(self) -> Fingerprint | None:
         return fingerprint([*self.features, *(self.test_features or ())])
 
     @property

@@ -29,6 +29,7 @@ from fedloom.experiments.registries import (
     WRAPPERS,
 )
 from fedloom.experiments.registry import Registry
+from fedloom.files import check_own_folders
 from fedloom.hints import closest
 from fedloom.parameters import needed, needs, written
 from fedloom.problems.base import Metric
@@ -50,6 +51,10 @@ def algorithms(tables: Any, place: Location) -> dict[str, Algorithm]:
         if name in methods:
             raise own.error(f"there are two methods named {name!r}. Add name = ... to one.")
         methods[name] = method
+    try:
+        check_own_folders(methods)
+    except ParameterError as error:
+        raise place.error(str(error)) from error
     return methods
 
 

@@ -16,7 +16,7 @@ from fedloom.experiments.rows_of_methods import Asked
 from fedloom.experiments.running import with_optimum
 from fedloom.experiments.tracking import Tracking
 from fedloom.experiments.workers import Task, Workers, workers
-from fedloom.files import folder_name
+from fedloom.files import check_own_folders, folder_name, inside
 from fedloom.hints import closest
 from fedloom.measuring.result import Result
 from fedloom.metrics import chosen as metrics_of
@@ -153,6 +153,8 @@ def compare(
     seeds = checked_seeds("compare", seeds)
     check_options("compare", options, simulate, _INSTEAD)
     options = {"rounds": 100} | options
+    if out is not None:
+        check_own_folders(algorithms)
 
     metrics = options.get("metrics")
     chosen = metric or metrics_of.headline(metrics, problem) or "round"
@@ -255,8 +257,8 @@ def _order(
 
 
 def place(out: Path, name: str, seed: int) -> Path:
-    """Where a run of a comparison is kept."""
-    return out / folder_name(name) / f"seed-{seed}"
+    """Where a run of a comparison is kept; raises where a link leads out of the comparison."""
+    return inside(out, f"{folder_name(name)}/seed-{seed}")
 
 
 def check_metric(metric: str, metrics: Iterable[str] | None, problem: Problem) -> None:

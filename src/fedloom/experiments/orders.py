@@ -25,7 +25,7 @@ from fedloom.experiments.running import with_optimum
 from fedloom.experiments.settings import Settings
 from fedloom.experiments.tracking import tracking
 from fedloom.experiments.written import with_whole_paths
-from fedloom.files import folder_name
+from fedloom.files import folder_name, inside
 from fedloom.measuring.result import Result
 from fedloom.parameters import written
 from fedloom.problems.base import Problem
@@ -53,7 +53,7 @@ def from_settings(setup: Settings) -> Source:
 
 def from_objects(out: Path, redivided: bool, options: Mapping[str, Any]) -> Source:
     """Workers read rows that `keep_rows` writes; options as for `simulate`."""
-    rows = (out / ".rows").resolve()
+    rows = inside(out, ".rows").resolve()
     return Source({"data": {"path": str(rows)}, "run": _run_table(options)}, rows, redivided)
 
 
@@ -71,7 +71,7 @@ def forget_rows(source: Source) -> None:
 
 
 def _rows_of(source: Source, folder: Path, seed: int) -> Path:
-    return folder / (f"seed-{seed}.safetensors" if source.redivided else "all.safetensors")
+    return inside(folder, f"seed-{seed}.safetensors" if source.redivided else "all.safetensors")
 
 
 def order(

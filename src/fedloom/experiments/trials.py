@@ -76,8 +76,9 @@ class Scores:
         held = (judges.clients.identity(), judges.share, judges.seed)
         told = judges.clients.fingerprint() or ()  # to fewer digits than differ by rounding
         digits = [f"{number:.9g}" for number in told]
-        # What scores depend on too.
-        self._facts = "\n".join([metric, *given, *map(str, held), *digits])
+        # What scores depend on too. A fedloom that knew no fingerprints wrote the earlier facts.
+        self._earlier = "\n".join([metric, *given, *map(str, held)])
+        self._facts = "\n".join([self._earlier, *digits])
         self.file = out and inside(out, "trials.json")
         self.known: dict[str, float | None] = {}  # None: it diverged
         if self.file and self.file.exists():
@@ -92,7 +93,7 @@ class Scores:
             (trial, seed)
             for trial in trials
             for seed in self.seeds
-            if self._key(trial, seed, rounds) not in self.known
+            if not self._is_known(trial, seed, rounds)
         ]
 
         def finished(i: int, result: Result) -> None:
@@ -148,11 +149,23 @@ class Scores:
                 notes=same_rows.noted(self.clients),
                 held_out=(self.judges.share, self.judges.seed),
             ),
-            (self.out or Path()) / _RUNS / name / own / f"seed-{seed}",
+            inside(self.out or Path(), f"{_RUNS}/{name}/{own}/seed-{seed}"),
         )
 
-    def _key(self, trial: Trial, seed: int, rounds: int) -> str:
-        facts = "\n".join([self._facts, repr(trial.algorithm), repr(trial.problem)])
+    def _is_known(self, trial: Trial, seed: int, rounds: int) -> bool:
+        """Whether there is a score; one of an earlier fedloom is taken as that of these features.
+
+        From then on it has their fingerprint, as nothing said that they were others.
+        """
+        key = self._key(trial, seed, rounds)
+        earlier = self._key(trial, seed, rounds, self._earlier)
+        if key not in self.known and earlier in self.known:
+            self.known[key] = self.known.pop(earlier)
+            self._keep()
+        return key in self.known
+
+    def _key(self, trial: Trial, seed: int, rounds: int, of: str | None = None) -> str:
+        facts = "\n".join([of or self._facts, repr(trial.algorithm), repr(trial.problem)])
         return f"{trial.label} seed {seed} rounds {rounds} of {digest(facts.encode())[:16]}"
 
     def _keep(self) -> None:

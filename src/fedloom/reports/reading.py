@@ -118,7 +118,7 @@ def _told_apart(studies: list[Study]) -> list[Study]:
 def _runs(root: Path) -> Iterator[Run]:
     # A folder whose name begins with a dot is one that is being written.
     found = [
-        path.parent
+        inside(root, str(path.parent.relative_to(root)))
         for path in sorted(root.rglob("result.json"))
         if not any(part.startswith(".") for part in path.relative_to(root).parts)
     ]
