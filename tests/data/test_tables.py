@@ -89,7 +89,7 @@ def test_labels(tmp_path):
     np.testing.assert_array_equal(read_table(numbers, label="y").labels, [10, 20])
     np.testing.assert_array_equal(read_table(numbers, label="y", regression=True).y, [10.0, 20.0])
     words = write(tmp_path, "x,y\n1,a\n2,b\n", "w.csv")
-    with raises(DataError, words, "must be numbers", "'a'"):
+    with raises(DataError, words, "must hold numbers", "'a'"):
         read_table(words, label="y", regression=True)
 
 
