@@ -104,8 +104,8 @@ def clients_of(result: Result, where: str, trust: Sequence[str] = ()) -> Clients
         )
     if others := same_rows.changed(result.about, same_rows.noted(clients)):
         raise DataError(
-            f"{where} is of a run with {others} since. Put back the data of the run, or run its "
-            f"settings anew."
+            f"{where}: the data have changed since this run: {others}. Put back the data of the "
+            f"run, or run its settings anew."
         )
     return clients
 
