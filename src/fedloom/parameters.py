@@ -215,9 +215,9 @@ def _check_arguments(cls: Any, values: tuple[Any, ...], named: dict[str, Any]) -
         wrong.append(f"{cls.__name__} takes {len(placed)} parameters; got {len(values)} values.")
     if missing := needed(cls, {*placed[: len(values)], *named}):
         if values and (last := missing[-1]) not in placed:
-            wrong = [f"Of {cls.__name__}, {last} must be named; other values begin at {placed[0]}."]
-        shown = ", ".join(f"{name}=..." for name in missing)
-        wrong.append(f"{needs(cls, missing)} Write {cls.__name__}({shown}).")
+            named_so = f"pass {last} by name ({last}=...)"
+            wrong = [f"{cls.__name__}: {named_so}; values without a name start with {placed[0]}."]
+        wrong.append(f"{needs(cls, missing)} Write {cls.__name__}({'=..., '.join(missing)}=...).")
     if wrong:
         raise ParameterError(" ".join(wrong))
 

@@ -146,6 +146,8 @@ def test_a_folder_of_somebody_else_executes_nothing(home, executed, tmp_path, mo
     another_user(monkeypatch, tmp_path)
     said = tried(model, capsys)
     assert all(f"{home}/mine.py:Mine" in text and "--trust mine.py" in text for text in said)
+    assert all("no note on this machine that you ran these settings" in text for text in said)
+    assert all("In Python, pass problem=... to predict" in text for text in said)
     with pytest.raises(FedloomError, match="it is not executed"):
         fl.predict(fl.load(model), "new.csv")
     assert main(["report", str(model)]) == 0
@@ -190,7 +192,8 @@ def test_no_function_is_called_with_arguments_that_a_folder_has(
     module = [] if "mine" in name else ["--trust", "subprocess"]
     for verb in (["predict", "model", "new.csv", "--site", "one"], ["run", "--resume", "model"]):
         assert main([*verb, "--trust", "mine.py", *module]) == 2
-        assert f"names code, {name}, and it is not executed" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert f"names code, {name}, and it is not executed" in said and "problem=" not in said
         assert main(verb) == 2
         capsys.readouterr()
     assert not (tmp_path / "called").exists()

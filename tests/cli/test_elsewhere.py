@@ -262,7 +262,7 @@ def test_processes_give_the_bits_of_one_and_the_same_command_goes_on(
     assert (tmp_path / "o" / "fedavg" / "seed-0" / "log.txt").read_text() == before
     assert main([*command, "--set", "run.rounds=7"]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "holds runs with other settings: of run.rounds. Choose" in said
+    assert "holds runs whose settings differ in run.rounds. Choose" in said
     table = ["--metrics", "loss,accuracy", "--interval", "0.9", "--set", "compare.title='both'"]
     assert main(["compare", "--resume", str(tmp_path / "o"), *table]) == 0  # the table only
     assert main(command) == 0
@@ -270,7 +270,7 @@ def test_processes_give_the_bits_of_one_and_the_same_command_goes_on(
     assert (tmp_path / "o" / "fedavg" / "seed-0" / "log.txt").read_text() == before
     others = ["--set", "compare.seeds=3", "--set", "algorithm.lr=0.2"]
     assert main([*command, *others]) == 2
-    assert "other settings: of algorithm, compare.seeds." in " ".join(
+    assert "settings differ in algorithm, compare.seeds." in " ".join(
         capsys.readouterr().err.split()
     )
     assert main(["compare", file, "--out", str(tmp_path / "p"), "--workers", "0"]) == 2

@@ -65,7 +65,7 @@ def assert_per_unit(table, model, x):
 def test_coefficients_per_unit_are_of_the_columns_as_they_were(folder, capsys):
     x = columns(folder)
     assert main(["export", "kept", "--to", "safetensors", "--out", "m.safetensors"]) == 0
-    assert "rows are to be normalised first" in capsys.readouterr().out
+    assert "normalise rows first: subtract the mean, divide" in capsys.readouterr().out
     model = fl.load("m.safetensors")
     np.testing.assert_allclose(model.normalisation.mean, x.mean(0))
     for table in (coefficients_of("kept"), coefficients_of("m.safetensors")):

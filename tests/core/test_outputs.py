@@ -1,5 +1,7 @@
 """A network that does not fit the data is refused before anything runs, in words."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,16 +11,17 @@ from data.messages import raises
 from fedloom.algorithms.catalogue import CATALOGUE
 from fedloom.errors import DataError, DivergedError
 from fedloom.population import assemble
+from fedloom.problems import outputs
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 4))
 PROBLEMS = fl.problems
 
 
-def network(*outputs, inputs=4):
+def network(*shape, inputs=4):
     """One of the user's own, with outputs of a shape that does not depend on the data."""
     return fl.models.Pair(
-        lambda key, spec: jnp.full((inputs, *outputs), 0.1, spec.dtype),
+        lambda key, spec: jnp.full((inputs, *shape), 0.1, spec.dtype),
         lambda arrays, x: jnp.tensordot(x, arrays, 1),
     )
 
@@ -66,10 +69,32 @@ def test_a_network_that_does_not_fit_is_refused(case):
         assemble(problem, data, None, "float32")
 
 
+@dataclasses.dataclass
+class Changeable(fl.models.Model):
+    """A network that cannot be hashed, as its fields can be set."""
+
+    width: int = 3
+
+    def init(self, key, spec):
+        return jnp.zeros((4, spec.classes), spec.dtype)
+
+    def apply(self, arrays, x):
+        return x @ arrays
+
+
+def test_a_network_that_cannot_be_hashed_is_told_how_to_be():
+    with raises(DataError, "must be hashable", "Changeable", "@dataclass(frozen=True)"):
+        assemble(PROBLEMS.Supervised(Changeable()), TEN, None, "float32")
+
+
+def test_few_networks_are_kept_with_their_weights():
+    assert outputs._outputs_of.cache_info().maxsize <= 8
+
+
 def test_other_networks_are_not():
     """More outputs than classes are common where a network was made for other data."""
-    for outputs in (10, 12):
-        assemble(PROBLEMS.Supervised(network(outputs)), TEN, None, "float32")
+    for count in (10, 12):
+        assemble(PROBLEMS.Supervised(network(count)), TEN, None, "float32")
     assemble(PROBLEMS.Supervised(network(3, 8)), TEXTS, None, "float32")
     for problem in (PROBLEMS.Poisson(model=network(1)), PROBLEMS.Poisson(model=network())):
         assemble(problem, COUNTS, None, "float32")

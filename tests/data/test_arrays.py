@@ -78,7 +78,7 @@ def test_texts_are_classes_under_their_names(kind):
 def test_counts_are_numbers_where_it_is_said():
     made = from_arrays(PAIRS, regression=True)
     assert made.labels is None and made.train.y.dtype == np.float64
-    with raises(DataError, "regression must be numbers", "texts"):
+    with raises(DataError, "regression must hold numbers", "texts"):
         from_arrays([(X, ["a", "b", "b"])], regression=True)
 
 
@@ -106,7 +106,7 @@ def test_parties_predict_numbers_and_no_places_of_classes():
     assert labels(numbers) == numbers.test_y.tolist() == TENS.tolist()
     assert labels(from_parties([X], [0, 1, 2])) == [0, 1, 2]  # as they are called
     assert labels(from_parties([X], [0, 5, 5])) == [-1, 1, 1]
-    with raises(DataError, "from_parties", "regression must be numbers"):
+    with raises(DataError, "from_parties", "regression must hold numbers"):
         from_parties([X], ["a", "b", "b"], regression=True)
 
 

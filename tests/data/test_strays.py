@@ -89,9 +89,17 @@ def test_labels_are_looked_at_too(tmp_path):
         SiteFiles(str(folder), "days").clients()
     with pytest.raises(DataError, match=told):
         fl.data.load(folder / "a.csv", label="days")
-    pl.DataFrame({"dose": [1.0, 2.0], "days": ["1.5", "l2"]}).write_csv(folder / "few.csv")
-    with pytest.raises(DataError, match=r"must be numbers; got 'l2'\. Leave out"):
+    pl.DataFrame({"dose": [1.0, 2.0], "days": ["0,5", "l2"]}).write_csv(folder / "few.csv")
+    told = r"few.csv: the label.* of a regression must hold numbers; got 'l2'\. Leave out"
+    with pytest.raises(DataError, match=told):  # which a decimal comma is not
         fl.data.load(folder / "few.csv", label="days", regression=True)
+    with pytest.raises(DataError, match=told):
+        SiteFiles(str(folder / "few.csv"), "days", regression=True).clients()
+
+
+def test_a_label_of_blanks_is_no_text():
+    with pytest.raises(fl.FedloomError, match="SiteFiles: label must be a text; got ' '"):
+        SiteFiles("sites", " ")
 
 
 def test_single_tables_and_parties(tmp_path):

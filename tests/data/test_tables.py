@@ -89,7 +89,7 @@ def test_labels(tmp_path):
     np.testing.assert_array_equal(read_table(numbers, label="y").labels, [10, 20])
     np.testing.assert_array_equal(read_table(numbers, label="y", regression=True).y, [10.0, 20.0])
     words = write(tmp_path, "x,y\n1,a\n2,b\n", "w.csv")
-    with raises(DataError, words, "must be numbers", "'a'"):
+    with raises(DataError, words, "must hold numbers", "'a'"):
         read_table(words, label="y", regression=True)
 
 
@@ -105,6 +105,7 @@ def test_labels(tmp_path):
         ("x,y\r1,2\r3,4\r", ("carriage return alone", "Save the file anew")),
         ("y,x,y\n1,2,3\n", ("column 'y' is there twice", "Rename or remove one")),
         ("\n y ;x;y\n1;2;3\n", ("columns ' y ' and 'y' differ only by blanks",)),
+        ("x,y,,\n1,2,,\n3,4,,5\n", ("two columns have no name", "Name or remove them")),
         ("x,y\n1,2\nNA,4\n,5\n", ("'x'", "2 of 3 rows")),
         ("x,y\n1,2\ninf,4\n1,NA\n", ("'y'", "1 of 3 rows")),
         ("x,Label\n1,2\n", ("'y'", "Use one of 'x', 'Label'")),
@@ -123,6 +124,14 @@ def test_malformed_tables_are_named(tmp_path, text, parts):
     path = write(tmp_path, text)
     with raises(DataError, path, *parts):
         read_table(path, label="y")
+
+
+@pytest.mark.parametrize("ending", [",,", ",, "])
+def test_empty_columns_without_names_are_dropped(tmp_path, ending):
+    plain = ["x,y", "1,2", "3,4", "5,2"]
+    dataset = read_table(write(tmp_path, "".join(f"{line}{ending}\n" for line in plain)), label="y")
+    assert dataset.features == ("x",) and not dataset.left_out
+    np.testing.assert_array_equal(dataset.y, [0, 1, 0])
 
 
 def test_infinite_numbers_count_as_missing(tmp_path):

@@ -135,7 +135,7 @@ def test_shares_without_a_preparation_take_features_and_say_what_tables_need(fol
     np.testing.assert_array_equal(fl.joint_predict(problem, features, "old-shares"), whole)
     with pytest.raises(FedloomError, match="'laboratory' in old-shares does not say how a table"):
         fl.joint_predict(problem, files, "old-shares")
-    with pytest.raises(FedloomError, match="it was run with an older fedloom"):
+    with pytest.raises(FedloomError, match="its run was on arrays, or with an older fedloom"):
         fl.predict(result, files, problem=problem)
 
 
@@ -242,3 +242,26 @@ def test_junk_in_the_preparation_of_a_party_is_refused(folder):
                 continue
             with pytest.raises(FedloomError, match="the preparation"):
                 PartyPreparation.from_dict(sound | {name: junk})
+
+
+@pytest.mark.parametrize(
+    "arguments,complaint",
+    [
+        (["coefficients", "rv"], "rv does not say what the columns of its parties are called"),
+        (["coefficients", "rv", "--site", "party 0"], "whose parties have one model together"),
+        (["predict", "rv", "new"], "its run was on arrays, or with an older fedloom. Use"),
+        (["export", "rv", "--to", "onnx", "--out", "m.onnx"], "consists of a share for each party"),
+    ],
+)
+def test_a_vertical_run_without_tables_is_known_as_one(arguments, complaint, folder, capsys):
+    settings = """
+    data = { name = "diabetes" }
+    partition = { scheme = "features", parties = 2 }
+    problem = { kind = "vertical", loss = "squared", l2 = 1.0 }
+    algorithm = { key = "vertical_gd" }
+    run = { rounds = 1 }
+    """
+    (folder / "v.toml").write_text(settings)
+    assert main(["run", "v.toml", "--out", "rv"]) == 0
+    assert main(arguments) == 2
+    assert complaint in " ".join(capsys.readouterr().err.split())

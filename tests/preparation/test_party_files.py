@@ -58,7 +58,7 @@ def test_run_joins_trains_and_says_what_it_dropped(folder, capsys):
 
 
 def test_the_pattern_must_be_named_and_the_message_says_so():
-    said = r"^Of PartyFiles, parties must be named; other values begin at id\. PartyFiles needs "
+    said = r"^PartyFiles: pass parties by name \(parties=...\); values without a name start with id"
     for values, named in ((("parties/*.csv", "who", "ill"), {"join": "plain"}), (("p", "who"), {})):
         with pytest.raises(ParameterError, match=said):
             PartyFiles(*values, **named)

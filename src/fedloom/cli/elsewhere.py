@@ -63,8 +63,8 @@ def goes_on(arguments: argparse.Namespace, setup: Settings, out: Path) -> bool:
     shown = {f"compare.{name}" for name in ONLY_SHOWN}
     if others := [name for name in _different(kept, asked) if name not in shown]:
         raise SettingsError(
-            f"{out} holds runs with other settings: of {', '.join(others)}. Choose another --out, "
-            f"or go on with those: --resume {out}."
+            f"{out} holds runs whose settings differ in {', '.join(others)}. Choose another "
+            f"--out, or go on with those: --resume {out}."
         )
     return True
 

@@ -43,7 +43,10 @@ def _handle(arguments: argparse.Namespace) -> int:
     if model.preparation is not None:
         print("how columns become features is inside; docs/taking-away.md shows how to apply it")
     if model.normalisation is not None:
-        print("rows are to be normalised first: less the mean, over the deviation, both inside")
+        print(
+            "normalise rows first: subtract the mean, divide by the deviation; the file contains "
+            "both"
+        )
     return 0
 
 

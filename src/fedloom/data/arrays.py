@@ -50,7 +50,7 @@ def as_numbers(owner: str, y: np.ndarray) -> np.ndarray:
     """Labels of a regression, whole ones too; texts are an error."""
     if y.dtype.kind not in "biuf":
         raise DataError(
-            f"{owner}: the labels of a regression must be numbers; got texts. Leave out "
+            f"{owner}: the label of a regression must hold numbers; got texts. Leave out "
             f"regression=True for classes."
         )
     return y if y.dtype.kind == "f" else y.astype(np.float64)

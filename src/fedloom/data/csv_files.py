@@ -15,7 +15,7 @@ import numpy as np
 
 from fedloom.data import strays
 from fedloom.data.dialects import Dialect
-from fedloom.data.headers import check_header
+from fedloom.data.headers import check_header, without_unnamed
 from fedloom.data.packed import packing_of, read_bytes
 from fedloom.errors import DataError
 
@@ -52,19 +52,22 @@ def read_csv(
 
     trouble = (Exception, pl.exceptions.PanicException)  # a panic is no ordinary exception
     head = _head(path)
+    unnamed: list[int] = []
     if head is not None:
         separator = dialect.separator_of(head, comment)
         if names is None:
-            check_header(path, head, separator, comment)
+            unnamed = check_header(path, head, separator, comment)
         with contextlib.suppress(*trouble):
             frame = _table(path, path, separator, names, comment, codes)
+            frame = without_unnamed(path, frame, unnamed)
             return dialect.with_points(frame, separator)
     text = dialect.text(path, read_bytes(path))
     separator = dialect.separator_of(text, comment)
     if names is None:
-        check_header(path, text, separator, comment)
+        unnamed = check_header(path, text, separator, comment)
     try:
         frame = _table(path, io.BytesIO(text.encode()), separator, names, comment, codes)
+        frame = without_unnamed(path, frame, unnamed)
     except trouble as error:
         if isinstance(error, DataError):
             raise

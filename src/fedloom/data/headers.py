@@ -7,9 +7,13 @@ column of labels would then be a feature.
 import contextlib
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from fedloom.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def check_names(source: object, names: Iterable[str]) -> None:
@@ -20,6 +24,8 @@ def check_names(source: object, names: Iterable[str]) -> None:
         found[name.strip()] = name
         if other is None:
             continue
+        if not name.strip():
+            raise _unnamed(source)
         said = f"column {name!r} is there twice"
         if other != name:
             said = f"columns {other!r} and {name!r} differ only by blanks"
@@ -28,8 +34,11 @@ def check_names(source: object, names: Iterable[str]) -> None:
         )
 
 
-def check_header(source: object, text: str, separator: str, comment: str | None) -> None:
+def check_header(source: object, text: str, separator: str, comment: str | None) -> list[int]:
     """Raise DataError where the first line of a CSV has a name twice, or seems to be the only one.
+
+    Returns the places of columns without a name, where there are several: spreadsheets end lines in
+    such as `a,b,,`, and only values in them are a mistake.
 
     Args:
         source: The file.
@@ -45,7 +54,23 @@ def check_header(source: object, text: str, separator: str, comment: str | None)
     lines = (line for line in io.StringIO(text, newline="") if not _is_comment(line, comment))
     reader = csv.reader(lines, delimiter=separator)
     with contextlib.suppress(csv.Error):  # which is told when all lines are read
-        check_names(source, next((fields for fields in reader if fields), []))
+        names = next((fields for fields in reader if fields), [])
+        check_names(source, filter(str.strip, names))
+        unnamed = [place for place, name in enumerate(names) if not name.strip()]
+        return unnamed if len(unnamed) > 1 else []
+    return []
+
+
+def without_unnamed(source: object, frame: "pl.DataFrame", places: Sequence[int]) -> "pl.DataFrame":
+    """The table less its columns without a name; DataError where one of them has a value."""
+    unnamed = [frame.columns[place] for place in places]
+    if any(frame[name].null_count() < frame.height for name in unnamed):
+        raise _unnamed(source)
+    return frame.drop(unnamed)
+
+
+def _unnamed(source: object) -> DataError:
+    return DataError(f"{source}: two columns have no name. Name or remove them.")
 
 
 def _is_comment(line: str, comment: str | None) -> bool:

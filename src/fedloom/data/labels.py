@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fedloom.data import strays
 from fedloom.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     import polars as pl
+
+IF_CLASSES = "If the labels are classes, set regression = false."
 
 
 def encode(
@@ -35,10 +38,9 @@ def encode(
         regression = known is None and not words and not _whole(values)
     if regression:
         if words:
-            raise DataError(
-                f"{source}: the labels of a regression must be numbers; got "
-                f"{_no_number(values)!r}. Leave out regression=True for classes."
-            )
+            import polars as pl
+
+            raise no_regression(source, pl.Series(values.astype(str)))
         return values.astype(np.float64), None
     if not words and _whole(values):
         values = values.astype(np.int64)
@@ -52,13 +54,14 @@ def encode(
     return np.searchsorted(labels, values), labels
 
 
-def _no_number(values: np.ndarray) -> str:
-    """The first label that is no number; where all are, as in texts of them, the first."""
-    import polars as pl
-
-    texts = pl.Series(values.astype(str))
-    strange = texts.filter(texts.str.strip_chars().cast(pl.Float64, strict=False).is_null())
-    return str((strange if len(strange) else texts)[0])
+def no_regression(source: object, texts: "pl.Series") -> DataError:
+    """The error of a regression's labels that are texts; it shows the first that is no number."""
+    strange = texts.filter(strays.no_numbers(texts))
+    named = f"the label {texts.name!r}" if texts.name else "the label"
+    return DataError(
+        f"{source}: {named} of a regression must hold numbers; got "
+        f"{(strange if len(strange) else texts)[0]!r}. Leave out regression = true for classes."
+    )
 
 
 def second_label(owner: str, event: str | None, exposure: str | None) -> str | None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _IF_WORDS = "If its values are words, list them in categories, or leave it out of features."
-_IF_CLASSES = "If the labels are classes, set regression = false."
 _missing_rule = one_of("refuse", "fill", "drop")
 
 
@@ -144,7 +143,7 @@ def from_frame(
         if column not in stated:
             strays.refuse(source, frame[column], _IF_WORDS)
     if regression is not False:
-        strays.refuse(source, frame[label], _IF_CLASSES)
+        strays.refuse(source, frame[label], labels.IF_CLASSES)
     if not features:
         usual = [n for n in frame.columns if n not in stated]
         judged = {n: why_left_out(frame[n]) for n in usual if n not in named}

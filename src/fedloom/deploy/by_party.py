@@ -35,11 +35,7 @@ def coefficients(problem: Vertical, shares: Mapping[str, Share]) -> "pl.DataFram
     """
     import polars as pl
 
-    if problem.network is not None:
-        raise DataError(
-            f"the parties pass their columns through networks, {problem.network!r}, which have no "
-            f"coefficients of columns. Leave out network in [problem] for a linear model."
-        )
+    check_linear(problem)
     labels = shares[LABEL_PARTY].labels
     classes = None if labels is None else labels.classes
     models, columns, owners = [], [], []
@@ -65,3 +61,12 @@ def coefficients(problem: Vertical, shares: Mapping[str, Share]) -> "pl.DataFram
         [{PARTY: name, **row} for name, row in zip(cycle([*owners, ALL]), rows, strict=False)],
         infer_schema_length=None,
     )
+
+
+def check_linear(problem: Vertical) -> None:
+    """Raise DataError where networks stand between columns and scores."""
+    if problem.network is not None:
+        raise DataError(
+            f"the parties pass their columns through networks, {problem.network!r}, which have no "
+            f"coefficients of columns. Leave out network in [problem] for a linear model."
+        )

@@ -14,8 +14,8 @@ from fedloom.deploy.deployed import Deployed
 from fedloom.deploy.linear import is_linear, rows
 from fedloom.errors import DataError, FedloomError
 from fedloom.experiments.taking import (
-    VERTICAL,
     clients_of,
+    is_vertical,
     opened,
     preparation_of,
     problem_of,
@@ -59,7 +59,7 @@ def coefficients_of(
     if isinstance(found, Result) and site is None and not local and found.about.get(NOTED):
         with understood(Path(where)):
             return pl.DataFrame(found.about[NOTED], infer_schema_length=None)
-    if isinstance(found, Result) and VERTICAL in found.about:
+    if isinstance(found, Result) and is_vertical(found):
         return coefficients_by_party(found, where, site=site, local=local, trust=trust)
     own = taken(model, site=site, trust=trust)
     if not local:

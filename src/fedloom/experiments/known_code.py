@@ -20,7 +20,7 @@ from fedloom.checksums import digest
 from fedloom.errors import SettingsError
 from fedloom.experiments.addresses import CODE, Address, address, digest_of, slots
 from fedloom.experiments.locations import Admission
-from fedloom.experiments.registries import ALL, DATASETS
+from fedloom.experiments.registries import ALL, DATASETS, PROBLEMS
 from fedloom.files import cache_folder, write_text
 
 _seen: set[str] = set()  # marks of what this process has run, also where no file is kept
@@ -59,12 +59,13 @@ def admitted(
         at = address(name)
         if at is None:
             if not known and not _is_installed(kind, name):
-                raise _unknown(where, name, "Install the package that announces it")
+                raise _unknown(where, kind, name, "Install the package that announces it")
             return
         # Any function that a module happens to have can be named as data, with any arguments.
         if not known and (at.where not in trusted or kind == DATASETS.kind):
             raise _unknown(
                 where,
+                kind,
                 name,
                 "Look at the code and at settings.toml; if you trust both, run settings.toml anew"
                 + ("" if kind == DATASETS.kind else f", or add --trust {_shown(at)}"),
@@ -139,10 +140,11 @@ def _is_installed(kind: str, key: str) -> bool:
     )
 
 
-def _unknown(where: str, name: str, advice: str) -> SettingsError:
+def _unknown(where: str, kind: str, name: str, advice: str) -> SettingsError:
+    instead = " In Python, pass problem=... to predict." if kind == PROBLEMS.kind else ""
     return SettingsError(
-        f"{where} names code, {name}, and it is not executed: you have not run these settings on "
-        f"this machine. {advice}. In Python, pass problem=... to predict."
+        f"{where} names code, {name}, and it is not executed: fedloom has no note on this machine "
+        f"that you ran these settings (older versions kept none). {advice}.{instead}"
     )
 
 

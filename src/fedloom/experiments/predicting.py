@@ -9,7 +9,7 @@ from fedloom.data.dates import with_parts
 from fedloom.deploy.answers import PROBABILITY
 from fedloom.deploy.deployed import Deployed, read_rows
 from fedloom.errors import DataError
-from fedloom.experiments.taking import VERTICAL, opened, preparation_of, problem_of, taken
+from fedloom.experiments.taking import is_vertical, opened, preparation_of, problem_of, taken
 from fedloom.experiments.vertical_runs import predicted_people
 from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation, tables
@@ -65,7 +65,7 @@ def predicted(
 ) -> "tuple[pl.DataFrame, list[str]]":
     """The predictions, and remarks on how the table differs from the training rows."""
     found, where = opened(model)
-    if isinstance(found, Result) and VERTICAL in found.about:
+    if isinstance(found, Result) and is_vertical(found):
         return predicted_people(
             found, where, table, problem=problem, site=site, keep=keep, trust=trust
         )

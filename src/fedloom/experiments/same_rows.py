@@ -23,7 +23,7 @@ def changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         now: What `noted` says of the rows at hand.
     """
     if DIVISION in then and DIVISION in now and then[DIVISION] != now[DIVISION]:
-        return f"another {DIVISION}: labels have changed, or whose rows they are"
+        return f"another {DIVISION} (labels have changed, or rows belong to other clients)"
     if differ(then.get(FEATURES), now.get(FEATURES)):
-        return "other features: values, scales or columns of its rows have changed"
+        return "other features (values, scales or columns)"
     return None

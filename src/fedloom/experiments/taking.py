@@ -20,8 +20,9 @@ from fedloom.loading import load
 from fedloom.measuring.result import Result
 from fedloom.preparation import Preparation
 from fedloom.problems import Problem
+from fedloom.problems.vertical import LABEL_PARTY
 
-VERTICAL = "alignment"  # of `Result.about`: how parties with columns were brought together
+_ALIGNMENT = "alignment"  # of `Result.about`: how the tables of parties were joined
 
 
 def taken(
@@ -46,7 +47,7 @@ def taken(
         if site is not None:
             raise DataError(f"{where} is a single model. Give the folder of its run, or no site.")
         return found
-    if VERTICAL in found.about:
+    if is_vertical(found):
         raise DataError(
             f"{where} is of a vertical run, whose model consists of a share for each party, and "
             f"not of one that could be taken or exported. Use fedloom predict, or fl.save_shares "
@@ -69,6 +70,14 @@ def taken(
 def opened(model: Result | Deployed | str | Path) -> tuple[Result | Deployed, str]:
     """What is meant, read where it is a path, and what messages call it."""
     return (load(model), str(model)) if isinstance(model, str | Path) else (model, "the result")
+
+
+def is_vertical(result: Result) -> bool:
+    """Whether parties with columns made the model together: from tables, a dataset or arrays."""
+    model = result.model if isinstance(result.model, dict) else {}
+    parties = set(model) - {LABEL_PARTY}
+    # Over a network the parties keep their shares; but then their tables were joined.
+    return _ALIGNMENT in result.about or (bool(parties) and parties == set(result.client_names))
 
 
 def preparation_of(result: Result) -> Preparation | None:
@@ -95,8 +104,8 @@ def clients_of(result: Result, where: str, trust: Sequence[str] = ()) -> Clients
         )
     if others := same_rows.changed(result.about, same_rows.noted(clients)):
         raise DataError(
-            f"{where} is of a run with {others} since. Put back the data of the run, or run its "
-            f"settings anew."
+            f"{where}: the data have changed since this run: {others}. Put back the data of the "
+            f"run, or run its settings anew."
         )
     return clients
 

@@ -46,7 +46,12 @@ def predicted_people(
         trust: Code that may be executed although its settings were not run here.
     """
     _refuse_site(site, where)
-    shares = _shares(result, where)
+    unprepared = (
+        f"{where} does not say how tables become features: its run was on arrays, or with an older "
+        f"fedloom. Use fl.save_shares and, with arrays of features, fl.joint_predict, or run it "
+        f"anew on tables."
+    )
+    shares = _shares(result, where, unprepared)
     if not isinstance(tables, Mapping):
         tables = named_files(str(tables), "predict: DATA")
     if set(tables) != set(result.client_names):
@@ -88,10 +93,17 @@ def coefficients_by_party(
             f"a model. Leave out --local."
         )
     solved: Any = problem_of(result, where, trust)
-    return by_party.coefficients(solved, _shares(result, where))
+    by_party.check_linear(solved)
+    unnamed = (
+        f"{where} does not say what the columns of its parties are called: its run was on arrays, "
+        f"or with an older fedloom. fl.load(FOLDER).model has each party's coefficients in the "
+        f"order of its columns; for names, run it anew on tables."
+    )
+    return by_party.coefficients(solved, _shares(result, where, unnamed))
 
 
-def _shares(result: Result, where: str) -> dict[str, Share]:
+def _shares(result: Result, where: str, unprepared: str) -> dict[str, Share]:
+    """All shares, of parties with tables; `unprepared` is said where their features had none."""
     if result.about.get("engine") == "federation":
         run = result.about.get("run", "RUN")
         raise DataError(
@@ -103,11 +115,7 @@ def _shares(result: Result, where: str) -> dict[str, Share]:
     with understood(Path(where)):
         shares = shares_of(result)
     if LABEL_PARTY not in shares or shares[LABEL_PARTY].labels is None:
-        raise DataError(
-            f"{where} does not say how tables become features: it was run with an older fedloom. "
-            f"Run its settings anew, or use fl.save_shares and, with arrays of features, "
-            f"fl.joint_predict."
-        )
+        raise DataError(unprepared)
     return shares
 
 

@@ -23,13 +23,14 @@ from fedloom.preparation import tables
 from fedloom.preparation.fitting import prepare
 from fedloom.preparation.labelled import check_test_rows, labelled
 from fedloom.preparation.tables import Reading, SiteTable
+from fedloom.rules import text
 
 if TYPE_CHECKING:
     import polars as pl
 
 _SUFFIXES = tuple(kind + packing for kind in (".csv", ".parquet") for packing in PACKINGS)
 
-a_text = Rule(lambda v: isinstance(v, str) and bool(v), "a text", "sites/*.csv", {"type": "string"})
+a_text = text("sites/*.csv")
 _names = Rule(
     lambda v: isinstance(v, tuple) and all(isinstance(name, str) for name in v),
     "a list of names of columns",

@@ -16,6 +16,7 @@ from fedloom.data.columns import RARE_REASON, counted, tells_of_persons, why_lef
 from fedloom.data.dates import Dates, with_parts
 from fedloom.data.dialects import Dialect, decimal_param, encoding_param, separator_param
 from fedloom.data.frames import read_frame
+from fedloom.data.labels import IF_CLASSES
 from fedloom.data.normalising import scales
 from fedloom.draws import SEED
 from fedloom.errors import DataError
@@ -24,7 +25,6 @@ from fedloom.parameters import between, flag, one_of, param, parametrised
 from fedloom.preparation import tables
 from fedloom.preparation.encoding import Column
 from fedloom.preparation.files import a_text, check_listed, dates_param, names_param
-from fedloom.preparation.labelled import IF_CLASSES
 from fedloom.preparation.of_party import PartyPreparation
 from fedloom.preparation.tables import NUMBER, Reading
 

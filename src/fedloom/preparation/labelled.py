@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fedloom.data import strays
 from fedloom.data.columns import is_key
 from fedloom.data.dates import with_parts
-from fedloom.errors import DataError
+from fedloom.data.labels import IF_CLASSES, no_regression
 from fedloom.preparation import tables
 from fedloom.preparation.tables import Reading
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _IF_WORDS = "If its values are words, name it in categorical, or in ignore."
-IF_CLASSES = "If the labels are classes, set regression = false in [data]."
 
 
 def labelled(source: str, frame: "pl.DataFrame", reading: Reading) -> "pl.DataFrame":
@@ -52,10 +51,5 @@ def _check_label(source: str, series: "pl.Series", reading: Reading) -> None:
 
     if reading.regression is not False:
         strays.refuse(source, series, IF_CLASSES)
-    if reading.regression and series.dtype == pl.String:
-        strange = series.filter(strays.no_numbers(series))
-        if len(strange):
-            raise DataError(
-                f"{source}: the label {series.name!r} of a regression must hold numbers; got "
-                f"{strange[0]!r}. Leave out regression = true for classes."
-            )
+    if reading.regression and series.dtype == pl.String and strays.no_numbers(series).any():
+        raise no_regression(source, series)

@@ -13,6 +13,7 @@ from fedloom.errors import DataError, FedloomError
 from fedloom.models.base import Model
 from fedloom.rows import Rows, Spec
 
+_KEPT = 8  # networks whose outputs are known; they stay in memory, some with large weights
 _ROWS = 2  # that are looked at: with one, an axis of rows could not be told from others
 
 
@@ -44,7 +45,7 @@ def check_takes(owner: str, network: Model, spec: Spec, row: Rows) -> None:
     _outputs(owner, network, spec, row)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=_KEPT)
 def _outputs_of(network: Model, spec: Spec, features: jax.ShapeDtypeStruct) -> tuple[int, ...]:
     """The shape of the outputs for some rows; it takes a while for a large network."""
 
@@ -55,6 +56,7 @@ def _outputs_of(network: Model, spec: Spec, features: jax.ShapeDtypeStruct) -> t
 
 
 def _outputs(owner: str, network: Model, spec: Spec, row: Rows) -> tuple[int, ...]:
+    _check_hashable(owner, network)
     features = jax.ShapeDtypeStruct((_ROWS, *row.x.shape), row.x.dtype)
     try:
         return _outputs_of(network, spec, features)
@@ -65,6 +67,19 @@ def _outputs(owner: str, network: Model, spec: Spec, row: Rows) -> tuple[int, ..
             f"{owner}: the network must take rows of shape {row.x.shape} and type {row.x.dtype}; "
             f"{network!r} fails on them: {_first_line(error)} Give the data that "
             f"shape, or make the network for spec.features."
+        ) from error
+
+
+def _check_hashable(owner: str, network: Model) -> None:
+    """Raise DataError for a network that no program can be compiled for and found again by."""
+    try:
+        hash(network)
+    except TypeError as error:
+        raise DataError(
+            f"{owner}: the network must be hashable, as programs are compiled for it once; "
+            f"{type(network).__name__} is not: {_first_line(error)} Put @parametrised or "
+            f"@dataclass(frozen=True) before its class, and let its fields be numbers, texts and "
+            f"tuples."
         ) from error
 
 
