@@ -2,23 +2,29 @@
 
 import json
 import logging
+from functools import partial
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
 from nvflare.fuel.f3.message import Message as CellMessage
+from nvflare.fuel.flare_api import flare_api
+from nvflare.fuel.hci.client.api import AdminAPI
 from nvflare.fuel.hci.client.file_transfer import FileTransferModule
+from nvflare.fuel.hci.reg import CommandRegister
 from nvflare.private.admin_defs import Message
 from nvflare.private.defs import RequestHeader
 from nvflare.private.fed.client.admin import FedAdminAgent
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 
 from federation.harness import conductor, federation, settings
-from fedloom.errors import RefusedError
+from fedloom.errors import FederationError, RefusedError
 from fedloom.federation import gate
 from fedloom.federation.job import job_of
 from fedloom.federation.people import transfers
+from fedloom.federation.people.session import Session
 from fedloom.federation.site import process
 
 JOB = "3f8d967d-085b-45b7-8de9-fcf955fa1ebd"
@@ -171,6 +177,82 @@ def test_a_server_writes_moves_and_deletes_nothing_of_who_fetches(told, tmp_path
         module.pull_folder(["download_job", JOB], api.context())
     assert not hasattr(api, "written")
     assert (home / "keys").read_text() == "their own"
+
+
+@pytest.fixture
+def person(tmp_path):
+    """FLARE's client of a person, to whom the server has told its list of commands."""
+
+    def told(*rows):
+        (tmp_path / "transfer").mkdir(exist_ok=True)
+        module = transfers.Transfers(str(tmp_path), str(tmp_path / "transfer"))
+        flare = object.__new__(AdminAPI)
+        flare.server_cmd_reg, flare.client_cmd_reg = CommandRegister(flare), CommandRegister(flare)
+        flare.all_cmds, flare.cmd_modules, flare.server_sess_active = [], [module], True
+        flare.in_logout, flare._debug, flare.client_key = False, False, None
+        flare.sent, flare.said = [], {}
+        table = SimpleNamespace(rows=[[], *([*row, "", "", "none", *more] for *row, more in rows)])
+
+        def server_execute(command, processor=None, cmd_entry=None, cmd_ctx=None, **options):
+            if processor is not None:
+                processor.process_table(SimpleNamespace(get_api=lambda: flare), table)
+            elif cmd_ctx is not None:
+                flare.sent.append(command)
+            return {"status": "SUCCESS", "meta": {"status": "ok", "job_id": JOB, **flare.said}}
+
+        flare.server_execute = server_execute
+        assert flare._after_login()["status"] == "SUCCESS"
+        session = object.__new__(flare_api.Session)
+        session.api, session.upload_dir = flare, str(tmp_path)
+        flare.closed, flare.session_expired_reason = False, None
+        return Session(session), flare
+
+    return told
+
+
+@pytest.mark.parametrize("command", ["app_command", "get_job_meta", "list_jobs", "abort_job"])
+def test_a_server_makes_no_command_one_that_sends_a_folder(command, person, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "keys").write_text("their own")
+    _, flare = person(("job_mgmt", command, ["file_transfer.push_folder", "true"]))
+    result = flare.do_command(f"{command} {home}")
+    assert result["status"] == "ERROR_SYNTAX" and "not found" in result["details"]
+    with pytest.raises(FederationError, match="a folder that was not handed in"):
+        flare.do_command(f"submit_job {home}")
+    assert not flare.sent and [file.name for file in home.iterdir()] == ["keys"]
+
+
+def test_what_is_handed_in_is_sent_whatever_the_list_of_commands_says(person, tmp_path):
+    job = tmp_path / "handed in" / "a-run"
+    job.mkdir(parents=True)
+    for rows in ([], [("job_mgmt", "submit_job", ["file_transfer.pull_folder", "true"])]):
+        session, flare = person(*rows)
+        assert session.submit(job) == JOB
+        assert flare.sent == ["job_mgmt.submit_job a-run"]
+
+
+def test_a_server_that_calls_a_fetch_its_own_command_moves_no_folder(person, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    session, flare = person(("job_mgmt", "download_job", []))
+    flare.said = {"location": str(home)}
+    with pytest.raises(FederationError, match="where nothing was fetched"):
+        session.outcome(JOB)
+    assert home.exists()
+
+
+@pytest.mark.parametrize("id", ["/home/anna/.ssh", f"{JOB} -x", JOB.upper(), "", None, 7])
+def test_a_job_that_has_no_id_enters_no_command(id):
+    flare = Mock()
+    flare.list_jobs.return_value = [{"job_id": id, "status": "RUNNING"}]
+    flare.submit_job.return_value = id
+    session = Session(flare)
+    asked = [session.state, session.status, session.abort, session.outcome]
+    for ask in (session.jobs, partial(session.submit, "folder"), *(partial(f, id) for f in asked)):
+        with pytest.raises(FederationError, match="which is no id of a job"):
+            ask()
+    assert [name for name, *_ in flare.method_calls] == ["list_jobs", "submit_job"]
 
 
 def test_sessions_fetch_in_this_way(monkeypatch):

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,18 +36,24 @@ class Session:
     def jobs(self) -> list[dict[str, Any]]:
         """All jobs, the latest first."""
         rows = self._asked(self._flare.list_jobs, detailed=True)
+        for row in rows:
+            _number(row.get("job_id"))
         return sorted(rows, key=lambda row: str(row.get("submit_time")), reverse=True)
 
     def submit(self, folder: Path) -> str:
         """Hand in a job folder; returns the job's id."""
-        return self._asked(self._flare.submit_job, str(folder))
+        from fedloom.federation.people.transfers import handing_in
+
+        with handing_in(folder):
+            return _number(self._asked(self._flare.submit_job, str(folder)))
 
     def state(self, job: str) -> str:
         """FLARE's word for how a job stands."""
-        return str(self._asked(self._flare.get_job_status, job))
+        return str(self._asked(self._flare.get_job_status, _number(job)))
 
     def status(self, job: str) -> dict[str, Any] | None:
         """How the run stands, as its job says; None if the job does not answer."""
+        _number(job)
         try:
             told = self._flare.do_app_command(job, TOPIC, None)
         except Exception:  # FLARE raises many kinds where a job is about to begin or to end
@@ -55,6 +62,7 @@ class Session:
 
     def abort(self, job: str) -> None:
         """End a job."""
+        _number(job)
         with contextlib.suppress(Exception):
             self._flare.abort_job(job)
 
@@ -82,7 +90,7 @@ class Session:
     def _left_by(self, job: str) -> Iterator[Path]:
         """The file in which a job says how it ended, with its result beside it."""
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(self._asked(self._flare.download_job_result, job, name))
+            folder = Path(self._asked(self._flare.download_job_result, _number(job), name))
             outcome = next(folder.rglob(OUTCOME), None)
             if outcome is None:
                 raise FederationError(
@@ -144,6 +152,19 @@ def check_home(out: Path) -> None:
     writable_folder(out)
     if not out.is_dir() or any(out.iterdir()):
         check_replaceable(out)
+
+
+def _number(job: object) -> str:
+    """The id of a job: FLARE puts it into a line of words, and takes some of these for paths."""
+    try:
+        if str(uuid.UUID(str(job))) == job:
+            return job
+    except ValueError:
+        pass
+    raise FederationError(
+        f"the server calls a job {str(job)[:200]!r}, which is no id of a job. It was not asked "
+        f"about it; whoever runs the server should look into that."
+    )
 
 
 def _copy(source: Path, target: Path) -> None:
