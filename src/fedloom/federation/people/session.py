@@ -52,11 +52,11 @@ class Session:
         return str(self._asked(self._flare.get_job_status, _number(job)))
 
     def status(self, job: str) -> dict[str, Any] | None:
-        """How the run stands, as its job says; None if the job does not answer."""
+        """How an own run stands, as its job says; None if it does not answer, or is another's."""
         _number(job)
         try:
             told = self._flare.do_app_command(job, TOPIC, None)
-        except Exception:  # FLARE raises many kinds where a job is about to begin or to end
+        except Exception:  # FLARE raises many kinds, as where a job is about to begin or to end
             return None
         return told if "round" in told else None
 
