@@ -276,3 +276,18 @@ def test_a_run_is_gone_on_with_by_who_submitted_it(resume, tmp_path):
                 again.run()
         else:
             assert again.run().status == "done"
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_run_of_nobody_knows_whom_goes_on_for_nobody(resume, tmp_path):
+    """It would be of who comes first."""
+    own, wires = federation(tmp_path, settings())
+    own.run()
+    before = own.file.read_bytes()
+    (own.file.parent / "submitter.json").unlink()
+    job = job_of(settings(), "a-run", resume)
+    for submitter in (own.submitter, "another@fedloom.local"):
+        with pytest.raises(RefusedError, match=r"submitter.json .*is missing.*Submit it anew"):
+            conductor(job, wires, tmp_path, submitter).run()
+    assert [file.name for file in own.file.parent.iterdir()] == [own.file.name]
+    assert own.file.read_bytes() == before
