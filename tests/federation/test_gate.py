@@ -1,6 +1,5 @@
 """FLARE hands messages on and follows orders of anybody: what passes here, and what does not."""
 
-import json
 import logging
 from types import SimpleNamespace
 
@@ -8,22 +7,16 @@ import pytest
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
 from nvflare.fuel.f3.message import Message as CellMessage
-from nvflare.fuel.hci.client.file_transfer import FileTransferModule
-from nvflare.fuel.utils.admin_name_utils import new_admin_client_name
 from nvflare.private.admin_defs import Message
 from nvflare.private.defs import RequestHeader
 from nvflare.private.fed.client.admin import FedAdminAgent
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 
-from federation.harness import conductor, federation, settings
-from fedloom.errors import RefusedError
 from fedloom.federation import gate
-from fedloom.federation.job import job_of
-from fedloom.federation.people import transfers
 from fedloom.federation.site import process
 
 JOB = "3f8d967d-085b-45b7-8de9-fcf955fa1ebd"
-PERSON = new_admin_client_name()
+PERSON = f"_admin_{JOB}"  # as FLARE calls a session
 PASSES = [  # here, by way of, from, to
     ("server", "lyon", "lyon", "server"),
     ("server", f"lyon.{JOB}", f"lyon.{JOB}", f"server.{JOB}"),
@@ -159,87 +152,3 @@ def test_a_request_within_a_bulk_or_in_pieces_is_looked_at_too(monkeypatch):
         for origin in (PERSON, "server"):
             CoreCell._process_request(cell, origin, CellMessage(headers))
     assert followed == ["server"] * 2
-
-
-class Api:
-    """A server that says what its operator likes."""
-
-    client_key = None
-
-    def __init__(self, module, told):
-        self.module, self.told = module, {"source_fqcn": "server", **told}
-
-    def server_execute(self, command, **options):
-        return {"status": "SUCCESS", "meta": self.told}
-
-    def do_command(self, command):
-        return self.module.pull_binary_file(command.split(" "), self.context())
-
-    def context(self):
-        entry = SimpleNamespace(usage="", full_command_name=lambda: "download_job")
-        return SimpleNamespace(
-            get_command_entry=lambda: entry,
-            get_api=lambda: self,
-            get_command=lambda: "",
-            set_requester=lambda receiver: receiver.send_request(self, None, self.context()),
-            set_command_result=lambda result: None,
-        )
-
-    def download_file(self, source, reference, path):
-        self.written = path
-        with open(path, "w") as file:
-            return file.write("the attacker's key")
-
-    def debug(self, text):
-        pass
-
-    def fire_session_event(self, *event):
-        pass
-
-
-LIES = {
-    "a whole path": {"files": [["{out}/keys", "ref"]], "tx_id": "tx"},
-    "a way up": {"files": [["../../keys", "ref"]], "tx_id": "tx"},
-    "a transfer that is a way up": {"files": [["job.zip", "ref"]], "tx_id": "x/../../../home"},
-    "no name": {"files": [["", "ref"]], "tx_id": "tx"},
-    "a result that lies elsewhere": {"files": [], "location": "{out}/home"},
-}
-
-
-@pytest.mark.parametrize("told", LIES.values(), ids=LIES)
-def test_a_server_writes_moves_and_deletes_nothing_of_who_fetches(told, tmp_path):
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "keys").write_text("their own")
-    down = tmp_path / "kit" / "transfer"
-    down.mkdir(parents=True)
-    (down / f"{JOB}__tx").mkdir()
-    module = transfers.Transfers(str(down), str(down))
-    api = Api(module, json.loads(json.dumps(told).replace("{out}", str(home))))
-    with pytest.raises(transfers.FederationError, match=r"the server (named a file|says that)"):
-        module.pull_folder(["download_job", JOB], api.context())
-    assert not hasattr(api, "written")
-    assert (home / "keys").read_text() == "their own"
-
-
-def test_sessions_fetch_in_this_way(monkeypatch):
-    from nvflare.fuel.hci.client import file_transfer
-
-    monkeypatch.setattr(file_transfer, "FileTransferModule", FileTransferModule)
-    transfers.careful()
-    assert file_transfer.FileTransferModule is transfers.Transfers
-
-
-@pytest.mark.parametrize("resume", [True, False])
-def test_a_run_is_gone_on_with_by_who_submitted_it(resume, tmp_path):
-    """Whoever continues a run, or writes over it, gets its model and its sites' metrics."""
-    own, wires = federation(tmp_path, settings())
-    own.run()
-    for submitter, refused in (("another@fedloom.local", True), (own.submitter, False)):
-        job = job_of(settings(), "a-run", resume)
-        again = conductor(job, wires, tmp_path, submitter)
-        if refused:
-            with pytest.raises(RefusedError, match="was submitted by somebody else"):
-                again.run()
-        else:
-            assert again.run().status == "done"

@@ -22,6 +22,7 @@ from fedloom.federation.job import OUTCOME, TOPIC, check_version, job_of
 from fedloom.federation.kits import Kit
 from fedloom.federation.locks import LOCK, held
 from fedloom.federation.people import submission
+from fedloom.federation.processes import RIGHTS
 from fedloom.federation.reaching import CannotWriteError
 
 
@@ -203,6 +204,22 @@ def test_a_full_disk_at_the_server_is_told_while_the_job_still_lives(monkeypatch
         side.run()
     (told,) = heard
     assert told["failed"].startswith("the server could not read or write its files: No space left")
+
+
+@pytest.mark.parametrize("role", RIGHTS)
+def test_a_run_tells_its_metrics_to_who_submitted_it(role):
+    from nvflare.fuel.sec.authz import AuthzContext, Person
+    from nvflare.security.security import FLAuthorizer
+
+    rights = FLAuthorizer("example", {"format_version": "1.0", "permissions": RIGHTS})
+    anna, other = Person("anna", "example", "lead"), Person("other", "example", role)
+
+    def may(right, who, submitter):
+        return rights.authorize(AuthzContext(right, who, submitter))[0]
+
+    for right in ("app_command", "download_job"):
+        assert may(right, anna, anna) and not may(right, other, anna)
+    assert may("list_jobs", other, anna)  # that it runs, all may see
 
 
 def test_versions_agree_in_their_first_two_numbers(monkeypatch):

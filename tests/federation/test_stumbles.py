@@ -4,6 +4,7 @@ import json
 import shutil
 import tomllib
 import types
+import uuid
 from pathlib import Path
 
 import polars as pl
@@ -51,11 +52,18 @@ def kit(tmp_path):
     return Kit(tmp_path / "anna", "person", "anna@example.org", "example", "hospitals")
 
 
+def number(job):
+    """The id of a job, as FLARE makes them."""
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, job))
+
+
 class Server:
     """What FLARE's session does with the jobs that a folder holds."""
 
     def __init__(self, folder, **states):
-        self.folder, self.states, self.downloads = folder, states, []
+        self.folder, self.downloads = folder, []
+        self.states = {number(job): state for job, state in states.items()}
+        self.folders = {number(job): job for job in states}
 
     def list_jobs(self, detailed):
         return [
@@ -68,7 +76,7 @@ class Server:
 
     def download_job_result(self, job, place):
         self.downloads.append(job)
-        return shutil.copytree(self.folder / job, f"{place}/{job}")
+        return shutil.copytree(self.folder / self.folders[job], f"{place}/{job}")
 
     def get_job_status(self, job):
         return self.states[job]
@@ -94,12 +102,12 @@ def test_a_fetched_folder_is_whole(prepared, kit, tmp_path, capsys, monkeypatch)
     folder, chosen, _ = prepared
     record = Record(kit, "a-run")
     record.keep(chosen._replace(place=Location("s.toml", TEXT)))
-    record.jobs = ["one"]
+    record.jobs = [number("one")]
     record.write()
     record = Record(kit, "a-run")  # as another command reads it
     session = Session(Server(folder / "jobs", one="FINISHED:COMPLETED"))
     out = tmp_path / "home"
-    result = bring(session, record, "one", out)
+    result = bring(session, record, number("one"), out)
     kept = tomllib.loads((out / "settings.toml").read_text())
     assert kept["problem"] == chosen.tables["problem"] and kept["run"]["rounds"] == 40
     assert json.loads((out / "settings.json").read_text())["problem"]["kind"] == "logistic"
@@ -113,7 +121,10 @@ def test_a_fetched_folder_is_whole(prepared, kit, tmp_path, capsys, monkeypatch)
     assert said.columns == ["age", "prediction", "probability of no", "probability of yes"]
     assert (said["prediction"] == pl.read_csv(new)["ill"]).mean() > 0.6
     assert main(["export", str(out), "--to", "safetensors"]) == 0
-    assert result.about["coefficients"] and Record(kit, "a-run").ends["one"]["status"] == "done"
+    assert (
+        result.about["coefficients"]
+        and Record(kit, "a-run").ends[number("one")]["status"] == "done"
+    )
     assert main(["predict", str(out), str(new), "--site", "lyon"]) == 2
     assert "each has its own in its kit, models/a-run.safetensors" in capsys.readouterr().err
 
@@ -130,8 +141,8 @@ def test_a_server_puts_nothing_else_into_a_fetched_folder(prepared, kit, tmp_pat
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     with pytest.raises(fl.FedloomError, match="is not overwritten"):
-        bring(session, Record(kit, "a-run"), "one", tmp_path / "mine")
-    bring(session, Record(kit, "a-run"), "one", out)
+        bring(session, Record(kit, "a-run"), number("one"), tmp_path / "mine")
+    bring(session, Record(kit, "a-run"), number("one"), out)
     assert {file.name for file in out.iterdir()} <= set(NAMES_OF_RESULT)
     assert (tmp_path / "mine" / "thesis.txt").exists()
 
@@ -171,9 +182,9 @@ def test_status_says_who_refused_and_why(kit, tmp_path):
     flare = Server(tmp_path / "jobs", **ended, going="RUNNING", queued="SUBMITTED",
                    killed="FINISHED:ABORTED")  # fmt: skip
     record = Record(kit, "a-run")
-    record.jobs = list(ends)
+    record.jobs = [number(job) for job in ends]
     record.write()
-    rows = {row["job"]: row for row in standings(kit, Session(flare))}
+    rows = {flare.folders[row["job"]]: row for row in standings(kit, Session(flare))}
     assert rows["refused"]["state"] == "refused by berlin, lyon"
     assert rows["refused"]["why"] == "0 of 3 sites take part."
     assert rows["diverged"]["state"] == "diverged" and rows["diverged"]["why"] == "lower the step"
@@ -181,7 +192,9 @@ def test_status_says_who_refused_and_why(kit, tmp_path):
     assert rows["going"]["state"] == "runs" and rows["going"]["round"] == "3 of 9"
     assert rows["queued"]["state"] == "waits" and "before its time" in rows["killed"]["state"]
     assert not any("FINISHED" in str(row) for row in rows.values())
-    assert sorted(flare.downloads) == sorted(ends)  # those of others are not asked for
+    assert sorted(flare.folders[job] for job in flare.downloads) == sorted(
+        ends
+    )  # those of others are not asked for
     standings(kit, Session(flare))
     assert len(flare.downloads) == len(ends)  # how they ended was noted
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 import sys
+import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,6 +191,14 @@ def _refuse_files(name: str) -> None:
             f"a file is executed for nobody else's settings; the job wants {name!r}. Put it into a "
             f"package, and let owners install that."
         )
+
+
+def is_id(told: object) -> bool:
+    """Whether this is the id of a job: FLARE takes it for a folder, and puts it into commands."""
+    try:
+        return str(uuid.UUID(str(told))) == told
+    except ValueError:
+        return False
 
 
 def check_version(other: object, whose: str) -> None:

@@ -25,18 +25,18 @@ CONSOLE = "console.txt"
 # FLARE starts a timer thread for every reply, which lives as long as both together: by default 65
 # seconds, thousands of threads. The time is the window in which a lost packet is sent again.
 _STREAMING = {"streaming_retry_timeout": 2.0, "streaming_retry_wait": 1.0}
-# Nobody may send code or look into files. Who leads runs may submit them, follow all, and end and
-# fetch their own: a result has the model, and how it does at each site.
+# Nobody may send code or look into files. Who leads runs may submit them, see that others run, and
+# follow, end and fetch their own: by `app_command` a run tells metrics, and a result has the model.
 _LEADS = {
-    **dict.fromkeys(("submit_job", "view", "operate", "app_command"), "any"),
-    **dict.fromkeys(("manage_job", "download_job"), "n:submitter"),
+    **dict.fromkeys(("submit_job", "view"), "any"),
+    **dict.fromkeys(("manage_job", "download_job", "app_command"), "n:submitter"),
 }
 _CLOSED = {"byoc": "none", "shell_commands": "none", "clone_job": "none"}
 RIGHTS = {
-    "project_admin": {**_LEADS, "manage_job": "any", **_CLOSED},
+    "project_admin": {**_LEADS, **dict.fromkeys(("manage_job", "operate"), "any"), **_CLOSED},
     "org_admin": {"manage_job": "o:submitter", "view": "any", "operate": "o:site", **_CLOSED},
     "lead": {**_LEADS, **_CLOSED},
-    "member": {"view": "any", "app_command": "any", **_CLOSED},
+    "member": {"view": "any", **_CLOSED},
 }
 _REGISTRAR = "nvflare.private.fed.client.fed_client.FederatedClient"  # it says, at level INFO,
 _REGISTERED = b"Successfully registered client"  # when the server has taken a site in

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedloom.checksums import read_json
 from fedloom.errors import DivergedError, FederationError
-from fedloom.federation.job import OUTCOME, RESULT, TOPIC
+from fedloom.federation.job import OUTCOME, RESULT, TOPIC, is_id
 from fedloom.federation.kits import Kit
 from fedloom.federation.reaching import await_server, knock
 from fedloom.files import writable_folder, write_bytes, write_folder
@@ -35,26 +35,33 @@ class Session:
     def jobs(self) -> list[dict[str, Any]]:
         """All jobs, the latest first."""
         rows = self._asked(self._flare.list_jobs, detailed=True)
+        for row in rows:
+            _number(row.get("job_id"))
         return sorted(rows, key=lambda row: str(row.get("submit_time")), reverse=True)
 
     def submit(self, folder: Path) -> str:
         """Hand in a job folder; returns the job's id."""
-        return self._asked(self._flare.submit_job, str(folder))
+        from fedloom.federation.people.transfers import handing_in
+
+        with handing_in(folder):
+            return _number(self._asked(self._flare.submit_job, str(folder)))
 
     def state(self, job: str) -> str:
         """FLARE's word for how a job stands."""
-        return str(self._asked(self._flare.get_job_status, job))
+        return str(self._asked(self._flare.get_job_status, _number(job)))
 
     def status(self, job: str) -> dict[str, Any] | None:
-        """How the run stands, as its job says; None if the job does not answer."""
+        """How an own run stands, as its job says; None if it does not answer, or is another's."""
+        _number(job)
         try:
             told = self._flare.do_app_command(job, TOPIC, None)
-        except Exception:  # FLARE raises many kinds where a job is about to begin or to end
+        except Exception:  # FLARE raises many kinds, as where a job is about to begin or to end
             return None
         return told if "round" in told else None
 
     def abort(self, job: str) -> None:
         """End a job."""
+        _number(job)
         with contextlib.suppress(Exception):
             self._flare.abort_job(job)
 
@@ -82,7 +89,7 @@ class Session:
     def _left_by(self, job: str) -> Iterator[Path]:
         """The file in which a job says how it ended, with its result beside it."""
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(self._asked(self._flare.download_job_result, job, name))
+            folder = Path(self._asked(self._flare.download_job_result, _number(job), name))
             outcome = next(folder.rglob(OUTCOME), None)
             if outcome is None:
                 raise FederationError(
@@ -144,6 +151,16 @@ def check_home(out: Path) -> None:
     writable_folder(out)
     if not out.is_dir() or any(out.iterdir()):
         check_replaceable(out)
+
+
+def _number(job: object) -> str:
+    """The id of a job: FLARE puts it into a line of words, and takes some of these for paths."""
+    if isinstance(job, str) and is_id(job):
+        return job
+    raise FederationError(
+        f"the server calls a job {str(job)[:200]!r}, which is no id of a job. It was not asked "
+        f"about it; whoever runs the server should look into that."
+    )
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -97,6 +97,13 @@ class Conductor:
     def _claim(self) -> None:
         """Refuse to go on with a run of somebody else, or to write over it."""
         file = self.file.parent / "submitter.json"
+        if self.file.exists() and not file.exists():
+            raise RefusedError(
+                f"run {self.job.run!r} has a checkpoint at the server, and {file.name} beside it, "
+                f"which says who submitted the run, is missing: it is of an older fedloom, or was "
+                f"deleted. So nobody may go on with the run or write over it. Submit it anew, "
+                f"without --resume; it then has a name and a folder of its own."
+            )
         whose = read_json(file).get("submitter") if file.exists() else self.submitter
         if whose != self.submitter:
             raise RefusedError(

@@ -5,7 +5,6 @@ authorization.json are looked at says the end that asks; so what no run needs is
 """
 
 import sys
-import uuid
 from typing import Any
 
 from nvflare.fuel.f3.mpm import MainProcessMonitor
@@ -16,6 +15,7 @@ from nvflare.private.fed.client.admin import FedAdminAgent
 
 from fedloom.errors import RefusedError
 from fedloom.federation.gate import guard
+from fedloom.federation.job import is_id
 from fedloom.federation.job_files import check_app
 
 ORDERS = {
@@ -42,7 +42,7 @@ class SiteAgent(FedAdminAgent):
         job, meta = (
             order.get_header(key) for key in (RequestHeader.JOB_ID, RequestHeader.JOB_META)
         )
-        if not _is_job(job) or (meta is not None and meta.get(RequestHeader.JOB_ID) != job):
+        if not is_id(job) or (meta is not None and meta.get(RequestHeader.JOB_ID) != job):
             return new_cell_message({}, error_reply("invalid_request"))
         if order.topic == TrainingTopic.DEPLOY:
             try:
@@ -50,13 +50,6 @@ class SiteAgent(FedAdminAgent):
             except RefusedError as error:
                 return new_cell_message({}, error_reply(str(error)))
         return super()._dispatch_request(request)
-
-
-def _is_job(id: object) -> bool:
-    try:
-        return str(uuid.UUID(str(id))) == id
-    except ValueError:
-        return False
 
 
 def main() -> int:
