@@ -18,7 +18,6 @@ from fedloom.federation.people import transfers
 from fedloom.federation.people.session import Session
 
 JOB = "3f8d967d-085b-45b7-8de9-fcf955fa1ebd"
-PERSON = f"_admin_{JOB}"  # as FLARE calls a session
 
 
 class Api:
@@ -156,6 +155,15 @@ def test_a_job_that_has_no_id_enters_no_command(id):
         with pytest.raises(FederationError, match="which is no id of a job"):
             ask()
     assert [name for name, *_ in flare.method_calls] == ["list_jobs", "submit_job"]
+
+
+def test_what_a_server_refuses_is_told_as_a_sentence():
+    def submit_job(folder):
+        raise ValueError("the job has a file 'x'. Submit the run with fedloom.")
+
+    session = Session(SimpleNamespace())
+    with pytest.raises(FederationError, match=r"with fedloom\. See its log\.$"):
+        session._asked(submit_job, "folder")
 
 
 def test_sessions_fetch_in_this_way(monkeypatch):

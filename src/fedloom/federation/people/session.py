@@ -108,7 +108,8 @@ class Session:
                     "fetch their own, and a member may look on. Ask the coordinator for another "
                     "kit, or whoever submitted the run for its result."
                 ) from error
-            raise FederationError(f"the server says {kind}: {error}. See its log.") from error
+            said = str(error).rstrip(".")
+            raise FederationError(f"the server says {kind}: {said}. See its log.") from error
 
 
 @contextlib.contextmanager
